@@ -10,12 +10,19 @@ import {
 import { rejectTensor } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import {
+  HEADER_OPTIONS,
+  type HeaderOptions,
+  type Layout,
+  layOut,
+} from '../../header/header-writer.js';
 import { type DigestsPlace, digestMismatch } from '../../header/tensor-digests.js';
 import { readAcquired } from '../../platform/io/acquirable-file.js';
 import { readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
+import { mayStartThread } from '../../platform/io/threads.js';
 import type { AsyncFill } from '../../tensor/storage/computed.js';
+import { totalByteLength } from '../../work/transfer.js';
 import { runSync } from '../../work/work.js';
 import { rejectBlocks } from '../input/block-tensors.js';
 import {
@@ -43,7 +50,8 @@ import {
 } from '../input/tensor-input.js';
 import { compareSync } from './declared-digests.js';
 import { LeasedFiles } from './leased-files.js';
-import { fillOf } from './tensor-writes.js';
+import { fillOf, plainFillOf } from './tensor-writes.js';
+import { loadThreads, THREADS_BYTE_LENGTH } from './write-layout.js';
 
 /**
  * Returns tensors and metadata as the bytes of a safetensors file, in one buffer, for `parse` to read. The bytes are
@@ -99,7 +107,8 @@ export interface SummedStreamOptions extends SerializeStreamOptions {
   /**
    * True writes the SHA-256 of every tensor's bytes into the metadata, as `saveFile` does. The header comes first, so
    * all data is read and hashed before the first piece, and once more for the pieces: files, memory, and functions,
-   * which are called twice and must give the same bytes. Streams that can be read once are refused. False by default.
+   * which are called twice and must give the same bytes. Long files with digests are read and hashed once. Streams that
+   * can be read once are rejected. False by default.
    */
   readonly digests?: boolean | undefined;
 }
@@ -149,10 +158,10 @@ export function serializeStream<
   if (digests) for (const entry of entries) requireRepeatable(entry);
   const layout = layOut(entries, header, digests);
   const lease = (): LeasedSources<AsyncFill> => leaseSources(entries);
-  const pieces = (): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> =>
-    serializedPieces(layout, lease, signal);
   return SerializedStream.of(layout.byteLength, () =>
-    layout.digests === undefined ? pieces() : digestedPieces(layout.header, layout.digests, pieces),
+    layout.digests === undefined
+      ? serializedPieces(layout, lease, signal)
+      : digestedPieces(layout, layout.digests, lease, signal),
   );
 }
 
@@ -164,42 +173,89 @@ function requireRepeatable({ name, payload }: WriteEntry<Payload>): void {
 }
 
 /**
- * Reads the pieces twice: for the digests, which go into the header, then to yield them, one late, so that a file that
- * does not match its digests never ends.
+ * Reads the data twice: for the digests, which go into the header, then to yield its pieces, one late, so that a file
+ * that does not match its digests never ends. Digests that files declare are not computed before.
  *
- * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` when a tensor gives other bytes the second time
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` when a tensor gives other bytes the second time, or others than
+ *   its file declares
  */
 async function* digestedPieces(
-  header: Uint8Array,
-  digests: DigestsPlace,
-  pieces: () => AsyncGenerator<Uint8Array<ArrayBuffer>, void, void>,
+  layout: Layout<WriteEntry<Payload>>,
+  { ranges, position }: DigestsPlace,
+  lease: () => LeasedSources<AsyncFill>,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
-  const first = new RangeHashes(digests.ranges);
-  for await (const piece of pieces()) first.add(piece);
-  header.set(first.text(), digests.position);
-  const second = new RangeHashes(digests.ranges);
+  const entries: readonly WriteEntry<Payload>[] = layout.placed.map(({ spec }) => spec);
+  const known = areInLongFiles(entries) ? await leasedDigests(entries, signal) : undefined;
+  let first = known;
+  if (first === undefined) {
+    const hashes = new RangeHashes(ranges);
+    for await (const piece of serializedPieces(layout, lease, signal)) hashes.add(piece);
+    first = [...hashes.digests().values()];
+  }
+  // Declared digests are compared below.
+  const leaseAgain = known === undefined ? lease : () => leaseSources(entries, plainFillOf);
+  layout.header.set(new TextEncoder().encode(first.join('')), position);
+  const second = new RangeHashes(ranges);
   let last: Uint8Array<ArrayBuffer> | undefined;
-  for await (const piece of pieces()) {
+  for await (const piece of serializedPieces(layout, leaseAgain, signal)) {
     second.add(piece);
     if (last !== undefined) yield last;
     last = piece;
   }
-  const found = second.digests();
-  for (const [tensor, hex] of first.digests()) {
-    if (found.get(tensor) === hex) continue;
-    throw digestMismatch(hex, `${found.get(tensor)} when the data was read again`, { tensor });
+  for (const [i, [tensor, found]] of [...second.digests()].entries()) {
+    const hex = first[i] as string;
+    if (found === hex) continue;
+    const payload = entries[i]?.payload;
+    const declared = payload?.kind === 'file' ? payload.digest : undefined;
+    if (declared !== undefined) throw digestMismatch(hex, found, declared.context);
+    throw digestMismatch(hex, `${found} when the data was read again`, { tensor });
   }
   if (last !== undefined) yield last;
+}
+
+/** Whether these tensors are all in files, and so long that threads are worth it. */
+function areInLongFiles(
+  entries: readonly WriteEntry<Payload>[],
+): entries is readonly WriteEntry<FilePayload>[] {
+  const isInFiles = entries.every(({ payload }) => payload.kind === 'file');
+  return isInFiles && totalByteLength(entries) >= THREADS_BYTE_LENGTH && mayStartThread();
+}
+
+/** Undefined where the code of the threads cannot be loaded. */
+async function leasedDigests(
+  entries: readonly WriteEntry<FilePayload>[],
+  signal: AbortSignal | undefined,
+): Promise<readonly string[] | undefined> {
+  const threads = await loadThreads();
+  if (threads === undefined) return undefined;
+  const sources = new LeasedFiles(entries);
+  try {
+    const digests = await threads.sourceDigests(entries, sources, signal);
+    sources.verify();
+    return digests;
+  } finally {
+    sources.end();
+  }
 }
 
 /** The files of these tensors, for a stream. */
 export function leaseSources(
   tensors: Iterable<{ readonly payload: Payload }>,
+  fillFor: typeof leasedFill = leasedFill,
 ): LeasedSources<AsyncFill> {
   const sources = new LeasedFiles(tensors);
   return {
-    fill: (payload, byteLength) => fillOf(payload, byteLength, sources),
+    fill: (payload, byteLength) => fillFor(payload, sources, byteLength),
     verify: () => sources.verify(),
     end: () => sources.end(),
   };
+}
+
+function leasedFill(
+  payload: FilePayload | MemoryPayload,
+  sources: LeasedFiles,
+  byteLength: number,
+): AsyncFill {
+  return fillOf(payload, byteLength, sources);
 }

@@ -74,7 +74,8 @@ export function fillOf(
   return verifyingFill(fill, { ...digest, byteLength, isChanged });
 }
 
-function plainFillOf(payload: ReadyPayload, sources: LeasedFiles): AsyncFill {
+/** The same without comparing a digest. */
+export function plainFillOf(payload: ReadyPayload, sources: LeasedFiles): AsyncFill {
   if (payload.kind === 'memory') return memoryFill(payload);
   return payload.checksum?.fill ?? fillFrom(sources.fileOf(payload), payload.position);
 }

@@ -19,7 +19,7 @@ import {
 import type { WrittenDigests } from './written-digests.js';
 
 /** Below this length, starting threads takes about as long as copying or hashing. */
-const THREADS_BYTE_LENGTH = 64 * 2 ** 20;
+export const THREADS_BYTE_LENGTH: number = 64 * 2 ** 20;
 
 /**
  * Writes a whole file, header and tensors, last the digests of the tensors if it has them; with `verify` it reads
@@ -52,7 +52,7 @@ export async function writeLayout(
  * Loads the code of the threads, which only long files need. Undefined where it cannot be read, as without a free
  * descriptor: then this thread copies and hashes.
  */
-async function loadThreads(): Promise<typeof import('./writing-threads.js') | undefined> {
+export async function loadThreads(): Promise<typeof import('./writing-threads.js') | undefined> {
   return await import('./writing-threads.js').catch(() => undefined);
 }
 

@@ -75,7 +75,7 @@ export class WrittenDigests {
 }
 
 /** Gives each run of neighbours to the thread that has less to hash so far. Returns positions of ranges. */
-function sharesOf(ranges: readonly ByteRange[]): readonly (readonly number[])[] {
+export function sharesOf(ranges: readonly ByteRange[]): readonly (readonly number[])[] {
   const shares = Array.from({ length: THREADS }, (): number[] => []);
   const loads = shares.map(() => 0);
   let [thread, run] = [0, 0];

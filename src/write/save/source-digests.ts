@@ -1,0 +1,92 @@
+/** Digests of tensors of files before they are written: declared ones, and others by separate threads. */
+
+import { HashingThread } from '../../platform/io/hashing-thread.js';
+import { type FileRange, merge, type Part } from '../../work/byte-ranges.js';
+import { limit, Slots } from '../../work/slots.js';
+import type { FilePayload, WriteEntry } from '../input/tensor-input.js';
+import type { LeasedFiles } from './leased-files.js';
+import { sharesOf } from './written-digests.js';
+
+/** Bytes for a thread at once. */
+const PIECE_BYTE_LENGTH = 4 * 2 ** 20;
+
+/** Pieces of a thread at once: the next one waits there. */
+const PIECES_AT_ONCE = 2;
+
+/** A tensor of a file, as a range of that. */
+interface TensorRange extends FileRange {
+  readonly at: number;
+  readonly payload: FilePayload;
+}
+
+/**
+ * Returns the digests of the tensors: those that their files declare without reading a byte, so the caller must compare
+ * them.
+ *
+ * @throws FileChangedError when a file ends early; errors of the system; `signal.reason`
+ */
+export async function sourceDigests(
+  entries: readonly WriteEntry<FilePayload>[],
+  sources: LeasedFiles,
+  signal: AbortSignal | undefined,
+): Promise<readonly string[]> {
+  const digests = entries.map(({ payload }) => payload.digest?.hex ?? '');
+  const ranges = entries.flatMap(({ payload, byteLength }, at): TensorRange[] => {
+    const { position, digest } = payload;
+    return digest === undefined ? [{ at, payload, position, byteLength }] : [];
+  });
+  const bounds = ranges.map(({ byteLength }) => ({ begin: 0, end: byteLength }));
+  const shares = sharesOf(bounds).filter(({ length }) => length > 0);
+  const threads = shares.map(() => new HashingThread());
+  try {
+    const hashing = shares.map(async (share, i) => {
+      const own = share.map((at) => ranges[at] as TensorRange);
+      await hashRanges(threads[i] as HashingThread, own, sources, signal, digests);
+    });
+    await Promise.allSettled(hashing);
+    await Promise.all(hashing);
+    return digests;
+  } finally {
+    await Promise.all(threads.map((thread) => thread.end()));
+  }
+}
+
+async function hashRanges(
+  thread: HashingThread,
+  ranges: readonly TensorRange[],
+  sources: LeasedFiles,
+  signal: AbortSignal | undefined,
+  digests: string[],
+): Promise<void> {
+  const limits = {
+    maxByteLength: PIECE_BYTE_LENGTH,
+    joins: (
+      { parts, position, byteLength }: FileRange & { readonly parts: readonly Part<TensorRange>[] },
+      { payload, position: next }: TensorRange,
+      begin: number,
+    ): boolean =>
+      parts[0]?.range.payload.storage === payload.storage && position + byteLength === next + begin,
+  };
+  await limit(
+    merge(ranges, limits),
+    new Slots(PIECES_AT_ONCE),
+    async ({ position, byteLength, parts }) => {
+      const file = sources.fileOf((parts[0] as Part<TensorRange>).range.payload);
+      const numbers = parts.flatMap(({ range, begin, end }) => {
+        const isLast = end === range.byteLength ? 1 : 0;
+        return [range.position + begin, range.position + end, isLast];
+      });
+      const tasks = [{ task: 0, algorithm: 'sha256', parts: numbers } as const];
+      const piece = { begin: position, end: position + byteLength, tasks };
+      const opened = { fd: file.acquire(), path: file.path };
+      try {
+        const [found = []] = await thread.hashFile(opened, piece);
+        const ended = parts.filter(({ range, end }) => end === range.byteLength);
+        for (const [i, { range }] of ended.entries()) digests[range.at] = found[i] as string;
+      } finally {
+        file.release();
+      }
+    },
+    signal,
+  );
+}

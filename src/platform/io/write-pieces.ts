@@ -76,26 +76,40 @@ function isBehind(piece: FileRange, { position }: FileRange): boolean {
 
 /** Ranges that follow each other both in the new file and in another one are one copy. */
 function* joinedCopies(writes: Iterable<Write>): Generator<Write, void, void> {
-  const joins = (piece: Piece<Write>, write: Write): boolean => {
-    const [first] = piece.parts as [Part<Write>];
-    const { source } = first.range;
-    if (typeof source === 'function' || typeof write.source === 'function') return false;
-    return (
-      isBehind(piece, write) &&
-      source.file === write.source.file &&
-      source.position + piece.byteLength === write.source.position
-    );
-  };
-  for (const { position, byteLength, parts } of merge(writes, { joins })) {
-    const [first] = parts as [Part<Write>];
-    yield { position, byteLength, source: first.range.source };
+  let copy: Write | undefined;
+  for (const write of writes) {
+    const joined = copy && joinedCopy(copy, write);
+    if (joined !== undefined) {
+      copy = joined;
+      continue;
+    }
+    if (copy !== undefined) yield copy;
+    copy = typeof write.source === 'function' ? undefined : write;
+    if (copy === undefined) yield write;
   }
+  if (copy !== undefined) yield copy;
+}
+
+/** Returns the copy of both ranges; undefined for ranges that are not neighbours. */
+function joinedCopy({ position, byteLength, source }: Write, next: Write): Write | undefined {
+  const { source: nextSource } = next;
+  if (typeof source === 'function' || typeof nextSource === 'function') return undefined;
+  const areNeighbours =
+    position + byteLength === next.position &&
+    source.file === nextSource.file &&
+    source.position + byteLength === nextSource.position;
+  return areNeighbours ? { position, byteLength: byteLength + next.byteLength, source } : undefined;
 }
 
 /** Cuts are at multiples of a length, which are multiples of a page. */
 function* writeParts(writes: Iterable<Write>): Generator<WritePart, void, void> {
   for (const { position, byteLength, source } of joinedCopies(writes)) {
     const length = typeof source === 'function' ? WRITE_BYTE_LENGTH : COPY_BYTE_LENGTH;
+    // Most are short, and there may be a hundred thousand.
+    if (byteLength > 0 && (position % length) + byteLength <= length) {
+      yield { position, byteLength, source, done: 0 };
+      continue;
+    }
     for (const { begin, end } of cut(position, position + byteLength, length, 0)) {
       yield { position: begin, byteLength: end - begin, source, done: begin - position };
     }

@@ -1,12 +1,12 @@
 /**
- * Handles a hundred thousand small tensors. Arguments: METHOD FILE [TARGET]. Prints the ms of the first call in a fresh
+ * Handles a hundred thousand small tensors. Arguments: METHOD FILE TARGET VERIFIED, the last with digests. Prints the ms of the first call in a fresh
  * process (`elapsed`), the longest time for which the event loop did not run meanwhile (`turn`), and the growth of
  * resident memory (`extraMemory`). `many.py` does the same without the event loop.
  */
 import { dequantize, safeOpen, safeOpenAsync, saveFile, serialize, verify } from 'safetensors-mmap';
 import { exposeCollector, forgetPeak, peakMemory } from './memory.mjs';
 
-const [method, path, target] = process.argv.slice(2);
+const [method, path, target, verified] = process.argv.slice(2);
 
 /** New tensors, as a program computes them. */
 async function newTensors() {
@@ -26,7 +26,8 @@ const METHODS = {
   dequantize: [() => safeOpen(path), (file) => dequantize(file)],
   keys: [() => safeOpenAsync(path), (file) => file.keys()],
   tensors: [() => safeOpenAsync(path), (file) => file.tensors()],
-  verify: [() => undefined, () => verify(path)],
+  // The first call loads its code.
+  verify: [() => verify(verified), () => verify(verified)],
 };
 
 /** Measures how long the event loop does not run. */

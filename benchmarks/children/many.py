@@ -1,4 +1,4 @@
-"""What many.mjs does, by the reference. Arguments: METHOD FILE [TARGET]"""
+"""What many.mjs does, by the reference. Arguments: METHOD FILE TARGET"""
 
 import json
 import sys

@@ -3,6 +3,15 @@
 
 #include "value_formats.h"
 
+#if defined(__aarch64__)
+
+// Every processor has NEON: there are no other kernels.
+Kernel FindKernel(Dtype dtype, Level level) {
+  return level == Level::kAvx2 ? nullptr : NeonKernel(dtype);
+}
+
+#else
+
 namespace {
 
 template <typename Format>
@@ -27,12 +36,11 @@ Kernel PlainKernel(Dtype dtype) {
 
 Kernel FindKernel(Dtype dtype, Level level) {
   if (level == Level::kPlain) return PlainKernel(dtype);
-#if defined(__aarch64__)
-  if (level == Level::kBest) return NeonKernel(dtype);
-#endif
   const Kernel kernel = Avx2KernelIfPresent(dtype);
   return kernel == nullptr && level == Level::kBest ? PlainKernel(dtype) : kernel;
 }
+
+#endif
 
 uint32_t BitsPerValue(Dtype dtype) {
   switch (dtype) {

@@ -119,7 +119,10 @@ const WEBPACK_IGNORE_ARGUMENT = 'WEBPACK_IGNORE_COMMENT__,';
 /** The path of an addon that a break of the line cuts: bundlers and other tools look for it as a whole. */
 const CUT_ADDON_PATH = /"([^"\\\n]*)\\\n([^"\\\n]*\.node)"/g;
 
-/** Removes the whitespace of a written file, 9 % of the text, and breaks its lines between statements. */
+/**
+ * Removes the whitespace of a written file, 9 % of the text, writes `!0` for `true` and the like, and breaks its lines
+ * between statements.
+ */
 function removeWhitespace(path) {
   const text = readFileSync(path, 'utf8').replaceAll(WEBPACK_IGNORE, WEBPACK_IGNORE_ARGUMENT);
   // Entries only export names of other files, and have no map.
@@ -127,7 +130,7 @@ function removeWhitespace(path) {
   const map = hasMap ? readFileSync(`${path}.map`).toString('base64') : '';
   const comment = hasMap ? `\n//# sourceMappingURL=data:application/json;base64,${map}` : '';
   const written = transformSync(text + comment, {
-    ...{ format: 'esm', minifyWhitespace: true, lineLimit: LINE_LIMIT },
+    ...{ format: 'esm', minifyWhitespace: true, minifySyntax: true, lineLimit: LINE_LIMIT },
     ...{ sourcemap: hasMap ? 'external' : false, sourcesContent: false },
   });
   // The break comes before the path: the map has the same lines.

@@ -9,11 +9,14 @@
 #include "processor.h"
 
 // Casts of packed little-endian elements to another floating-point dtype: F32, F64, F16 and BF16 to
-// F32, F16, BF16, F8_E4M3 and F8_E5M2. They give the same bits as src/tensor/float32/cast.ts. The
-// kernels are pure: any thread, any alignment, any count.
+// F32, F16, BF16, F8_E4M3 and F8_E5M2. They give the same bits as src/tensor/float32/cast.ts.
 
-// Null when there is no such cast.
+// Without `decode` when there is no such cast.
 CastKernel FindCast(Dtype from, Dtype to, Level level);
+
+// Writes `count` elements to `output`, which does not overlap the source. Returns how many were too
+// large for the dtype. Pure: any thread, any alignment, any count.
+uint64_t Cast(const CastKernel& kernel, const uint8_t* source, uint8_t* output, size_t count);
 
 // Kernels compiled for AVX2 and F16C, which a processor without these cannot run. Only built for
 // x64.

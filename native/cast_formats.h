@@ -14,9 +14,6 @@
 // In an unnamed namespace and without branches for the reasons that value_formats.h gives.
 namespace {
 
-// A block of elements is decoded, then encoded; it stays in the nearest cache.
-constexpr size_t kCastBlock = 256;
-
 constexpr uint32_t kSign = 0x80000000;
 
 inline uint32_t Blend(uint32_t mask, uint32_t a, uint32_t b) {
@@ -157,91 +154,64 @@ struct PlainEncode {
   }
 };
 
-// Requests the cache lines of the block after the next one. With the processor's own prefetching
-// only, F32 to F16 in memory took 1.2 times as long.
-inline void PrefetchBlock(const uint8_t* block, size_t byte_length) {
-#if defined(__GNUC__)
-  constexpr size_t kCacheLine = 64;
-  for (size_t i = 0; i < byte_length; i += kCacheLine) __builtin_prefetch(block + i);
-#else
-  (void)block;
-  (void)byte_length;
-#endif
-}
-
-// The values of a block of float32 in the memory of the source, where they can be read there; else
-// null.
-template <typename Format>
-inline const float* FloatsInPlace(const uint8_t*) {
-  return nullptr;
-}
-
-template <>
-inline const float* FloatsInPlace<Numbers<float>>(const uint8_t* source) {
-  const bool is_aligned = reinterpret_cast<uintptr_t>(source) % alignof(float) == 0;
-  return is_aligned ? reinterpret_cast<const float*>(source) : nullptr;
-}
-
-// The kernel for a cast, where `Decode<Format>` and `Encode<Encoder>` are the loops.
+// The kernel of a cast, where `Decode<Format>` and `Encode<Encoder>` are the loops.
 template <template <typename> class Decode, template <typename> class Encode>
 struct Casts {
-  template <typename Format, typename Encoder>
-  static uint64_t Cast(const uint8_t* source, uint8_t* output, size_t count) {
-    constexpr size_t kBlockBytes = kCastBlock * Format::kBytes;
-    constexpr size_t kTargetBytes = sizeof(typename Encoder::Pattern);
-    constexpr bool kCountsInfinity = Encoder::kLargestCounted == kInfinity;
-    float block[kCastBlock];
-    uint64_t too_large = 0;
-    for (size_t done = 0; done < count; done += kCastBlock) {
-      const size_t length = count - done < kCastBlock ? count - done : kCastBlock;
-      const uint8_t* elements = source + done * Format::kBytes;
-      if (count - done >= 3 * kCastBlock) {
-        PrefetchBlock(elements + 2 * kBlockBytes, kBlockBytes);
-      }
-      const float* values = FloatsInPlace<Format>(elements);
-      if (values == nullptr) {
-        const uint32_t infinite = Decode<Format>::Run(elements, block, length);
-        if (!kCountsInfinity) too_large += infinite;
-        values = block;
-      }
-      too_large += Encode<Encoder>::Run(values, output + done * kTargetBytes, length);
-    }
-    return too_large;
+  template <typename Encoder>
+  static void SetEncoder(CastKernel* kernel) {
+    kernel->encode = Encode<Encoder>::Run;
+    kernel->output_bytes = sizeof(typename Encoder::Pattern);
+    kernel->counts_infinity = Encoder::kLargestCounted == kInfinity;
   }
 
-  // `kNan` is what torch makes of NaN when the target is BF16.
-  template <typename Format, uint16_t kNan>
-  static CastKernel To(Dtype to) {
-    switch (to) {
-      case Dtype::kF32:
-        return Cast<Format, F32Encoder>;
-      case Dtype::kF16:
-        return Cast<Format, F16Encoder>;
-      case Dtype::kBf16:
-        return Cast<Format, Bf16Encoder<kNan>>;
-      case Dtype::kF8E4M3:
-        return Cast<Format, F8E4M3Encoder>;
-      case Dtype::kF8E5M2:
-        return Cast<Format, F8E5M2Encoder>;
-      default:
-        return nullptr;
-    }
+  template <typename Format>
+  static void SetDecoder(CastKernel* kernel) {
+    kernel->decode = Decode<Format>::Run;
+    kernel->source_bytes = Format::kBytes;
   }
 
   static CastKernel Select(Dtype from, Dtype to) {
-    if (from == to) return nullptr;
+    CastKernel kernel = {};
+    if (from == to) return kernel;
+    switch (to) {
+      case Dtype::kF32:
+        SetEncoder<F32Encoder>(&kernel);
+        break;
+      case Dtype::kF16:
+        SetEncoder<F16Encoder>(&kernel);
+        break;
+      case Dtype::kBf16:
+        // What torch makes of NaN.
+        if (from == Dtype::kF16) SetEncoder<Bf16Encoder<0x7fc0>>(&kernel);
+        if (from != Dtype::kF16) SetEncoder<Bf16Encoder<0xffff>>(&kernel);
+        break;
+      case Dtype::kF8E4M3:
+        SetEncoder<F8E4M3Encoder>(&kernel);
+        break;
+      case Dtype::kF8E5M2:
+        SetEncoder<F8E5M2Encoder>(&kernel);
+        break;
+      default:
+        return kernel;
+    }
+    kernel.is_float32 = from == Dtype::kF32;
     switch (from) {
       case Dtype::kF32:
-        return To<Numbers<float>, 0xffff>(to);
+        SetDecoder<Numbers<float>>(&kernel);
+        break;
       case Dtype::kF64:
-        return To<Numbers<double>, 0xffff>(to);
+        SetDecoder<Numbers<double>>(&kernel);
+        break;
       case Dtype::kF16:
-        return To<F16, 0x7fc0>(to);
+        SetDecoder<F16>(&kernel);
+        break;
       case Dtype::kBf16:
-        return To<Bf16, 0xffff>(to);
+        SetDecoder<Bf16>(&kernel);
+        break;
       default:
-        return nullptr;
+        break;
     }
+    return kernel;
   }
 };
 

@@ -70,9 +70,10 @@ struct CastCall {
     const auto from = static_cast<Dtype>(from_code);
     const auto to = static_cast<Dtype>(to_code);
     const auto level = static_cast<Level>(level_code);
-    if (FindCast(from, to, Level::kPlain) == nullptr) return IsCastSource(from) ? "to" : "from";
+    if (FindCast(from, to, Level::kPlain).decode == nullptr)
+      return IsCastSource(from) ? "to" : "from";
     kernel = FindCast(from, to, level);
-    if (kernel == nullptr) return -ENOTSUP;
+    if (kernel.decode == nullptr) return -ENOTSUP;
     const size_t element_bytes = BitsPerValue(from) / 8;
     count = byte_length / element_bytes;
     if (byte_length % element_bytes != 0) return "bytes";
@@ -80,7 +81,7 @@ struct CastCall {
     return {};
   }
 
-  int64_t Run() const { return static_cast<int64_t>(kernel(source, output, count)); }
+  int64_t Run() const { return static_cast<int64_t>(Cast(kernel, source, output, count)); }
 };
 
 // addProduct(from, to, bytes, output, left, right, columns, level): how many results are not finite

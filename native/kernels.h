@@ -37,10 +37,22 @@ constexpr uint32_t kDtypeCount = 22;
 // F32 or C64.
 using Kernel = void (*)(const uint8_t* source, float* output, size_t value_count);
 
-// Writes `count` elements to `output`, which does not overlap the source. Returns how many were too
-// large for the dtype: finite ones that became infinite, and for F8_E4M3, which has no infinity,
-// all that became its largest number.
-using CastKernel = uint64_t (*)(const uint8_t* source, uint8_t* output, size_t count);
+// A cast by way of float32: elements are decoded to a block of it, which is then encoded. Neither
+// writes to memory that it reads.
+struct CastKernel {
+  // Returns how many finite elements became infinite. Null where there is no such cast.
+  uint32_t (*decode)(const uint8_t* source, float* block, size_t count);
+  // Returns how many values were too large for the dtype: finite ones that became infinite, and for
+  // F8_E4M3, which has no infinity, all that became its largest number.
+  uint32_t (*encode)(const float* block, uint8_t* output, size_t count);
+  // Of an element.
+  size_t source_bytes;
+  size_t output_bytes;
+  // Whether the source is float32 already.
+  bool is_float32;
+  // Whether `encode` counts infinite values.
+  bool counts_infinity;
+};
 
 // The block types of GGUF that are decoded here, in the order of NATIVE_BLOCK_TYPES in
 // src/tensor/float32/kernels.ts: JavaScript passes the position.

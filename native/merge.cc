@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cast.h"
 #include "merge_loops.h"
 #include "product_loops.h"
 
@@ -245,12 +246,12 @@ class Writer {
 
   void Write(const Block& block, const double* totals) {
     const size_t count = block.end() - block.begin();
-    const bool to_odd = to_.encode != nullptr;
+    const bool to_odd = to_.encode.decode != nullptr;
     not_finite_ += to_.loops->narrow(totals + block.begin(), values_, count, to_odd);
     uint8_t* output = output_ + block.at() * to_.output_bytes;
     const auto* bytes = reinterpret_cast<const uint8_t*>(values_);
     if (to_odd) {
-      not_finite_ += to_.encode(bytes, output, count);
+      not_finite_ += Cast(to_.encode, bytes, output, count);
     } else {
       memcpy(output, bytes, count * sizeof(float));
     }

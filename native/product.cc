@@ -84,10 +84,10 @@ class Block {
       memcpy(output, totals, count * sizeof(double));
       return 0;
     }
-    const bool to_odd = product.encode != nullptr;
+    const bool to_odd = product.encode.decode != nullptr;
     const uint64_t not_finite = product.loops->narrow(totals, values_, count, to_odd);
     const auto* bytes = reinterpret_cast<const uint8_t*>(values_);
-    if (to_odd) return not_finite + product.encode(bytes, output, count);
+    if (to_odd) return not_finite + Cast(product.encode, bytes, output, count);
     memcpy(output, bytes, count * sizeof(float));
     return not_finite;
   }
@@ -103,7 +103,7 @@ bool SelectKernels(Dtype from, Dtype to, Level level, Product* product) {
   product->loops = FindLoops(level);
   if (product->loops == nullptr || !IsFloat(from) || !IsFloat(to)) return false;
   product->decode = from == Dtype::kF64 ? nullptr : FindKernel(from, level);
-  product->encode = to == Dtype::kF64 ? nullptr : FindCast(Dtype::kF32, to, level);
+  product->encode = to == Dtype::kF64 ? CastKernel{} : FindCast(Dtype::kF32, to, level);
   product->element_bytes = BitsPerValue(from) / 8;
   product->output_bytes = BitsPerValue(to) / 8;
   return true;

@@ -26,7 +26,7 @@ struct Product {
   size_t rank;
   // Distance of the rows of `right`.
   size_t stride;
-  // To float32, or null for F64; from float32, or null for F32 and F64.
+  // To float32, or null for F64; from float32, without `decode` for F32 and F64.
   Kernel decode;
   CastKernel encode;
   size_t element_bytes;

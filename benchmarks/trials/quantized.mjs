@@ -18,6 +18,9 @@ function codes(length) {
   });
 }
 
+/** Exponents around those of weights: products with smaller ones are subnormal, which processors are slow with. */
+const exponents = (length) => codes(length).map((code) => code | 0x70);
+
 const words = (length) => new Int32Array(codes(4 * length).buffer);
 const some = (Type, length, value) => new Type(length).fill(value);
 const bfloat16 = (length) => some(Uint16Array, length, 0x3c00);
@@ -70,7 +73,7 @@ const SCHEMES = {
   mxfp4: (rows) => [
     {
       'm.weight_packed': ['U8', [rows, COLUMNS / 2], codes((rows * COLUMNS) / 2)],
-      'm.weight_scale': ['U8', [rows, COLUMNS / 32], codes((rows * COLUMNS) / 32)],
+      'm.weight_scale': ['U8', [rows, COLUMNS / 32], exponents((rows * COLUMNS) / 32)],
     },
     { quant_method: 'compressed-tensors' },
   ],
@@ -96,7 +99,7 @@ const SCHEMES = {
   mxfp8: (rows) => [
     {
       'm.weight': ['F8_E4M3', [rows, COLUMNS], codes(rows * COLUMNS)],
-      'm.weight_scale': ['U8', [rows, COLUMNS / 32], codes((rows * COLUMNS) / 32)],
+      'm.weight_scale': ['U8', [rows, COLUMNS / 32], exponents((rows * COLUMNS) / 32)],
       ...marker('mxfp8'),
     },
   ],

@@ -66,6 +66,8 @@ export class FileThread {
   readonly #worker: Worker;
   // In the order of the messages: the thread answers in that.
   readonly #waiting: Waiting[] = [];
+  /** Why the thread answers no more. */
+  #failure: unknown;
 
   /**
    * @param program defines `handle`, which gets a message and returns its result
@@ -85,6 +87,7 @@ export class FileThread {
    */
   ask(files: readonly ReadFile[], message: object): Promise<unknown> {
     return new Promise((resolve, reject) => {
+      if (this.#failure !== undefined) return reject(this.#failure);
       this.#waiting.push({ files, resolve, reject });
       this.#worker.postMessage(message);
     });
@@ -105,6 +108,7 @@ export class FileThread {
   }
 
   #fail(error: unknown): void {
+    this.#failure ??= error;
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
 }

@@ -95,7 +95,7 @@ class Worker {
 
   static constexpr size_t kMostMapped = 40;
 
-  static constexpr size_t kActions = 22;
+  static constexpr size_t kActions = 23;
   static Action ActionAt(size_t i) {
     static constexpr std::array<Action, kActions> kAll = {
         &Worker::Map,        &Worker::Map,       &Worker::MakeBuffer,     &Worker::MakeBuffer,
@@ -103,7 +103,7 @@ class Worker {
         &Worker::AskForFile, &Worker::Convert,   &Worker::PopulateRanges, &Worker::Cast,
         &Worker::Copy,       &Worker::CloseFile, &Worker::Detach,         &Worker::Release,
         &Worker::Drop,       &Worker::Turn,      &Worker::ReadRanges,     &Worker::AddProduct,
-        &Worker::Survey,     &Worker::Merge,
+        &Worker::Survey,     &Worker::Merge,     &Worker::Dequantize,
     };
     return kAll[i];
   }
@@ -248,7 +248,7 @@ class Worker {
   void ReadRanges() {
     Mapped* mapped = Any();
     if (mapped == nullptr) return;
-    for (const char* name : {"readRanges", "readRangesAsync"}) {
+    for (const char* name : {"readRanges", "readCachedRanges", "readRangesAsync"}) {
       std::vector<double> ranges;
       for (size_t i = 0; i < 20; i++) {
         ranges.insert(ranges.end(), {static_cast<double>(Below(kLength - 100)), 100});
@@ -294,6 +294,23 @@ class Worker {
       napi_value output = env_->TypedArray(napi_float32_array, Output(), kElements);
       Call(name, {Number(Dtype::kBf16), elements, output, Number(0)});
     }
+  }
+
+  void Dequantize() {
+    napi_value elements = Elements();
+    if (elements == nullptr) return;
+    napi_value output = env_->TypedArray(napi_float32_array, Output(), kElements);
+    napi_value scales = env_->TypedArray(napi_float32_array, right_.data(), right_.size());
+    // Two rows of five groups each.
+    Call("dequantizeRows",
+         {Number(Dtype::kBf16), elements, output, scales, Number(kElements / 2), Number(0),
+          Number(1), Number(kElements / 10), Number(5), Number(Below(2)), Number(0)});
+    // Blocks of Q8_0: 32 values in 34 bytes.
+    constexpr size_t kBlocks = kElements / 32;
+    napi_value blocks = env_->TypedArray(napi_uint8_array, elements->data, kBlocks * 34, elements);
+    napi_value values = env_->TypedArray(napi_float32_array, Output(), kBlocks * 32);
+    Call("decodeBlocks", {Number(static_cast<size_t>(BlockType::kQ8_0)), blocks, values,
+                          Number(Below(2)), Number(0)});
   }
 
   void Cast() {

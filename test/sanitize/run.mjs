@@ -21,6 +21,7 @@ import { collectFindings } from './reports.mjs';
 const TESTS = [
   'test/platform/addon',
   'test/platform/storage',
+  'test/quantized/native-kernels.test.ts',
   'test/tensor/storage',
   'test/file',
   'test/write/save',

@@ -94,8 +94,8 @@ export interface Addon {
    */
   readCachedRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): boolean;
   /**
-   * As `readRanges`, on the thread pool. No other code may reach the memory of `target`. Keeps mapping and file until it is
-   * done, even if they are released, closed or detached meanwhile.
+   * As `readRanges`, on the thread pool. No other code may reach the memory of `target`. Keeps mapping and file until
+   * it is done, even if they are released, closed or detached meanwhile.
    */
   readRangesAsync(mapping: Mapping, ranges: Float64Array, target: Uint8Array): Promise<void>;
   /**

@@ -71,9 +71,10 @@ export interface DownloadOptions
   /**
    * True repairs a copy that an earlier download, or `hf download`, made: fetches only files that differ from the Hub
    * or are missing, and replaces them in one step each; only weights that are recorded for another repository need
-   * `overwrite`. Without a revision, takes the commit that was recorded for the copy. Deletes nothing. Of a large safetensors file with digests, fetches only tensors that
-   * differ from their digest, and all of it if the result does not have the Hub's hash. Cannot be combined with
-   * `names`, `rename`, `dtype`, `dequantize`, `maxShardSize` and `variant`.
+   * `overwrite`. Without a revision, takes the commit that was recorded for the copy. Deletes nothing. Of a large
+   * safetensors file with digests, fetches only tensors that differ from their digest, and all of it if the result does
+   * not have the Hub's hash. Cannot be combined with `names`, `rename`, `dtype`, `dequantize`, `maxShardSize` and
+   * `variant`.
    */
   readonly repair?: boolean | undefined;
   /** False skips syncing: a loss of power may leave files without their contents. True by default. */

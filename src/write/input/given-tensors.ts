@@ -20,8 +20,8 @@ import {
 const WHOLE = undefined;
 
 /**
- * Names, dtypes, shapes and places of data, as they are now: the caller may change them after the call. They are kept in
- * columns, since to make objects of many small tensors would block the event loop.
+ * Names, dtypes, shapes and places of data, as they are now: the caller may change them after the call. They are retained
+ * in columns, since creating objects for many small tensors would block the event loop.
  */
 export class GivenTensors {
   readonly #names: string[] = [];

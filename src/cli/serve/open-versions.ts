@@ -7,7 +7,7 @@ import type { ServedFile } from './model-files.js';
 import { type OpenedVersion, openVersion } from './named-file.js';
 
 /** Files without a request are closed after this time. */
-const IDLE_MS = 1000;
+const IDLE_MS = 250;
 
 /** Maximum number of files that are open without a request. */
 const MAX_IDLE = 32;

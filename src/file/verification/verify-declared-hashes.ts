@@ -99,6 +99,8 @@ export async function verifyDeclaredHashes(
     }
   }
   transfer.finish();
+  // Other threads may have hashed all bytes before the first report of progress.
+  signal?.throwIfAborted();
   return { problems, files: compared };
 }
 

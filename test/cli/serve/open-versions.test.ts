@@ -61,15 +61,15 @@ describe.runIf(process.platform === 'linux')('open versions', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const file = write('a');
     await use(file);
-    vi.advanceTimersByTime(999);
+    vi.advanceTimersByTime(249);
     await use(file);
-    vi.advanceTimersByTime(999);
+    vi.advanceTimersByTime(249);
     expect(openPaths()).toEqual([file.path]);
     const lease = await versions.acquire(file);
     vi.advanceTimersByTime(5000);
     expect(openPaths()).toEqual([file.path]);
     await lease?.release();
-    vi.advanceTimersByTime(1000);
+    vi.advanceTimersByTime(250);
     await vi.waitFor(() => expect(openPaths()).toEqual([]));
   });
 

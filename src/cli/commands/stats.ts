@@ -100,19 +100,28 @@ function csvOf({ tensors }: StatsResult): string {
   return lines.map((cells) => `${cells.map(quoted).join(',')}\n`).join('');
 }
 
-/** The models of a source, dequantized where weights are quantized. */
+/**
+ * The models of a source, dequantized where weights are quantized.
+ *
+ * @throws QuantizationError for a requested weight that cannot be dequantized
+ */
 async function valuesOf(
   opened: OpenedSource,
   isRaw: boolean,
+  isNamed: (name: string) => boolean,
   signal: AbortSignal,
 ): Promise<AnyCheckpoint | { readonly models: ReadonlyMap<string, AnyCheckpoint> }> {
-  const viewOf = async (model: AnyCheckpoint): Promise<AnyCheckpoint> => {
+  const viewOf = async (model: AnyCheckpoint, prefix = ''): Promise<AnyCheckpoint> => {
     if (isRaw) return model;
-    return (await logicalModel(model, await model.tensors({ signal }), signal))?.view ?? model;
+    const view = (await logicalModel(model, await model.tensors({ signal }), signal))?.view;
+    const problem = view?.problems.find(({ tensor = '' }) => isNamed(prefix + tensor));
+    if (problem !== undefined) throw problem;
+    return view ?? model;
   };
   if (!isPipeline(opened)) return await viewOf(opened);
   const models = new Map<string, AnyCheckpoint>();
-  for (const [folder, model] of opened.models) models.set(folder, await viewOf(model));
+  for (const [folder, model] of opened.models)
+    models.set(folder, await viewOf(model, `${folder}/`));
   return { models };
 }
 
@@ -121,8 +130,8 @@ async function rowsOf(
   options: OptionValues,
   { stderr, signal }: CommandContext,
 ): Promise<TensorRow[]> {
-  const isNamed = namesTest(optionValues(options, 'filter'));
-  const source = await valuesOf(opened, options['raw'] === true, signal);
+  const isNamed = namesTest(optionValues(options, 'filter')) ?? (() => true);
+  const source = await valuesOf(opened, options['raw'] === true, isNamed, signal);
   const progress = progressOn(stderr, 'reading');
   const { onProgress } = progress;
   const rows: TensorRow[] = [];

@@ -53,7 +53,9 @@ export async function logicalModel(
   const isDeclared = (): boolean =>
     view.quantMethod !== null ||
     checkpoint.metadata?.has(MARKERS_KEY) === true ||
-    tensors.some(({ name }) => isMarker(name));
+    tensors.some(({ name }) => isMarker(name)) ||
+    // Weights of a known layout, in an order that is unknown.
+    view.problems.some(({ advice }) => advice?.some(({ option }) => option === 'assume'));
   return isAny || (view.problems.length > 0 && isDeclared()) ? model : null;
 }
 

@@ -247,6 +247,7 @@ class Planner {
       if (/(?:^|\.)scale$/.test(scale.name) && isFloatScale(scale)) {
         const found = `the codes of ${JSON.stringify(scale.name)} may be rotated`;
         this.#refuse(name, unsupported(name, `${found} by SDNQ: there is no configuration`));
+        return;
       }
       const found = this.#assumption === undefined ? undeclaredKind(plan, scale) : null;
       if (found !== null) this.#refuse(name, unsupported(name, found, [ASSUME]));

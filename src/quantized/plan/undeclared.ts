@@ -25,14 +25,14 @@ export function undeclaredKind(
   { name, scheme, layout }: LogicalPlan,
   scale: StoredTensor,
 ): string | null {
-  if (layout.kind !== 'rows' || scale.name !== `${name}_scale` || !/(?:^|\.)weight$/.test(name)) {
-    return null;
-  }
+  if (layout.kind !== 'rows') return null;
   const { codes, grid, zero, columnGroups } = layout;
   const marker = JSON.stringify(memberOf(moduleOf(name), MARKER_NAME));
-  if (codes.dtype === 'I8' && scale.dtype === 'F32' && zero === null && columnGroups === null) {
+  // Under any names: no tool is known that stores such weights without a configuration or a marker.
+  if (scheme === 'int8' && scale.dtype === 'F32' && zero === null && columnGroups === null) {
     return `int8 without a marker: may be rotated, ${marker} is missing; ${ASSUME.text}`;
   }
+  if (scale.name !== `${name}_scale` || !/(?:^|\.)weight$/.test(name)) return null;
   const [rows, columns] = tiledShape(grid);
   const isTiled = grid.rows === rows && grid.columns === columns;
   if (!isTiled || codes.name !== name || (scheme !== 'nvfp4' && scheme !== 'mxfp8')) return null;

@@ -69,6 +69,22 @@ it('prints CSV with all digits, quoted where needed, harmless on a terminal', as
   ]);
 });
 
+it('fails for a requested weight that cannot be dequantized', async () => {
+  const path = temporaryPath('model.safetensors');
+  writeTensors(path, {
+    'a.weight': { dtype: 'I8', shape: [2, 2], data: Int8Array.of(1, 2, 3, 4) },
+    'a.weight_scale': f32(1, 1),
+    b: f32(5),
+  } as Parameters<typeof writeTensors>[1]);
+  const { code, stderr } = await call(['stats', path]);
+  expect(code).toBe(1);
+  expect(stderr).toContain('"a.weight"');
+  const shown = await call(['show', path, 'a.weight']);
+  expect([shown.code, shown.stderr]).toEqual([1, stderr]);
+  expect(names(await printed(['stats', path, '--json', '--filter', 'b']))).toEqual(['b']);
+  expect(names(await printed(['stats', path, '--json', '--raw']))).toHaveLength(3);
+});
+
 it('dequantizes quantized weights, with --raw it has the stored tensors', async () => {
   const path = temporaryPath('fp8.safetensors');
   writeTensors(path, {

@@ -40,6 +40,16 @@ it.each([
 });
 
 it.each([
+  ['scale_weight', { 'm.weight': ['I8', [4, 16]], 'm.scale_weight': ['F32', [4, 1], 'scales'] }],
+  [
+    'weight_scale_inv',
+    { 'm.weight': ['I8', [4, 16]], 'm.weight_scale_inv': ['F32', [4, 1], 'scales'] },
+  ],
+] satisfies [string, Tensors][])('int8 with %s is, too', async (_, tensors) => {
+  expect(await problemOf(tensors, null)).toMatch(/^UNSUPPORTED: int8 without a marker/);
+});
+
+it.each([
   ['a scale of BF16', { ...INT8, 'm.weight_scale': ['BF16', [4, 1], 'scales'] }],
   ['zero points', { ...INT8, 'm.weight_zero_point': ['I8', [4, 1]] }],
   [

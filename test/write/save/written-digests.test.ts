@@ -97,11 +97,11 @@ describe('a long file with digests', () => {
     writeByte(source, at, byte ^ 1);
     try {
       using changed = safeOpen(source);
-      for (const saving of [
-        saveFile(target, changed.getTensors(), { digests: true, durable: false }),
-        convert(source, target, { digests: true, durable: false }),
+      for (const save of [
+        () => saveFile(target, changed.getTensors(), { digests: true, durable: false }),
+        () => convert(source, target, { digests: true, durable: false }),
       ]) {
-        await expect(saving).rejects.toMatchObject({
+        await expect(save()).rejects.toMatchObject({
           code: 'SAFETENSORS_CHECKSUM_MISMATCH',
           tensor: 'a',
           path: source,

@@ -181,7 +181,7 @@ struct Casts {
         SetEncoder<F16Encoder>(&kernel);
         break;
       case Dtype::kBf16:
-        // What torch makes of NaN.
+        // The NaN of PyTorch.
         if (from == Dtype::kF16) SetEncoder<Bf16Encoder<0x7fc0>>(&kernel);
         if (from != Dtype::kF16) SetEncoder<Bf16Encoder<0xffff>>(&kernel);
         break;

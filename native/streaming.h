@@ -31,7 +31,7 @@ inline void StoreLanes(const float* values, float* output, [[maybe_unused]] bool
   memcpy(output, values, kStreamLanes * sizeof(float));
 }
 
-// Makes the stores visible to other threads before any later one.
+// Orders the stores before any later one, for other threads.
 inline void FinishStores([[maybe_unused]] bool streams) {
 #if defined(SAFETENSORS_MMAP_STREAMS)
   if (streams) _mm_sfence();

@@ -1,9 +1,9 @@
 // Bundles the entry points of the package from src/ into lib/, with their types.
 //
-// package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is made of
+// package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is built from
 // `src/NAME.ts`, and `./lib/browser/NAME.js`, too: `#runtime` is another file there, and no Node API is used. `bin`
-// lists the program: `./lib/cli.js` is made of `src/cli/main.ts`. It prints the version; `./lib/program.js` has `inspect`
-// and what all commands share, `./lib/commands.js` the other commands: a file for each would cost as much time as it
+// lists the program: `./lib/cli.js` is built from `src/cli/main.ts`. It prints the version; `./lib/program.js` has
+// `inspect` and code that all commands share, `./lib/commands.js` the other commands: a file for each would cost as much time as it
 // saves. They share the files of the entries.
 //
 // The code of the main entry is in `lib/core.js`, which `package.json` does not export. `lib/index.js` exports the public

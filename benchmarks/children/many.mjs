@@ -1,7 +1,7 @@
 /**
- * Handles a hundred thousand small tensors. Arguments: METHOD FILE TARGET VERIFIED, the last with digests. Prints the ms of the first call in a fresh
- * process (`elapsed`), the longest time for which the event loop did not run meanwhile (`turn`), and the growth of
- * resident memory (`extraMemory`). `many.py` does the same without the event loop.
+ * Handles a hundred thousand small tensors. Arguments: METHOD FILE TARGET VERIFIED, the last with digests. Prints the
+ * ms of the first call in a fresh process (`elapsed`), the longest time for which the event loop did not run meanwhile
+ * (`turn`), and the growth of resident memory (`extraMemory`). `many.py` does the same without the event loop.
  */
 import { dequantize, safeOpen, safeOpenAsync, saveFile, serialize, verify } from 'safetensors-mmap';
 import { exposeCollector, forgetPeak, peakMemory } from './memory.mjs';

@@ -45,7 +45,8 @@ export const digests = {
     ## Digests and checksums of a file in the page cache
     | call | time = elapsed | VmHWM = peak MB | RssAnon = anonymous MB |
     - {reasons}
-    - openssl is a process of its own and hashes the whole file; verify compares the SHA-256 of each of 147 tensors on two threads
+    - openssl is a separate process, and hashes the whole file
+    - verify compares the SHA-256 of each of 147 tensors on two threads
     - nothing is synced; the streams are read by a loop that drops the pieces
     > verify with digests against openssl | at most 0.55 × | verifyDigests.elapsed / openssl.elapsed
     > saveFile with digests against one without | at most 1.5 × | saveDigests.elapsed / saveNoDigests.elapsed | with = saveDigests.elapsed & without = saveNoDigests.elapsed

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The program: builds a context from argv, streams and signals, and sets the exit code. Loads the commands when it is
- * not only asked for its version, and has Node cache their compiled code.
+ * called for more than its version, and has Node cache their compiled code.
  */
 
 import { VERSION } from '../platform/addon/version.js';

@@ -40,7 +40,7 @@ export function tagOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice(8, -1);
 }
 
-/** As `tagOf` of a typed array, without building a text. */
+/** As `tagOf` of a typed array, without building a string. */
 export function tagOfArray(array: ArrayBufferView): string {
   const { [Symbol.toStringTag]: tag } = array as { readonly [Symbol.toStringTag]?: unknown };
   return typeof tag === 'string' ? tag : 'Object';

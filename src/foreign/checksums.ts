@@ -2,7 +2,7 @@
 
 import { crc32 } from 'node:zlib';
 import { FormatError } from '../errors/errors.js';
-import { combineCrc32 } from '../platform/io/combined-crc32.js';
+import { JoinedCrc32 } from '../platform/io/combined-crc32.js';
 import { storageFill } from '../platform/storage/storage-fill.js';
 import type { AsyncFill } from '../tensor/storage/computed.js';
 import { type LeasableStorage, verifyOpen } from '../tensor/storage/storage.js';
@@ -14,6 +14,7 @@ import {
   type Part,
   type Piece,
 } from '../work/byte-ranges.js';
+import { InOrder } from '../work/in-order.js';
 import { Slots } from '../work/slots.js';
 import { Transfer, type TransferOptions } from '../work/transfer.js';
 import { crc32Parts } from './crc32-parts.js';
@@ -39,7 +40,7 @@ interface StoredRange extends FileRange {
 /** Neighbouring parts of stored entries, or a deflated entry. */
 type CheckedPiece = Piece<StoredRange> | ArchiveEntry;
 
-/** Most bytes between two entries that are read together: the headers and padding of entries. */
+/** Maximum of bytes between two entries that are read together: the headers and padding of entries. */
 const GAP_BYTE_LENGTH = 64 * 1024;
 
 /** Most entries that are read together. */
@@ -72,46 +73,39 @@ export async function verifyEntries(
     }
   };
   const lease = storage.acquireDescriptor();
-  const sums = crc32Parts({ fd: lease.fd, path }, totalBytes);
-  let sum = 0;
+  const checksums = crc32Parts({ fd: lease.fd, path }, totalBytes);
+  const joined = new JoinedCrc32();
   const addPart = (
     { range: { entry, byteLength }, begin, end }: Part<StoredRange>,
     found: number,
   ): void => {
-    sum = begin === 0 ? found : combineCrc32(sum, found, end - begin);
-    if (end === byteLength) check(entry, () => requireCrc32(entry, sum, { path }));
+    const crc32 = joined.add(begin, end, found);
+    if (end === byteLength) check(entry, () => requireCrc32(entry, crc32, { path }));
   };
   // The parts of an entry are joined in their order.
-  let before: Promise<unknown> = Promise.resolve();
-  const inOrder = async (reading: Promise<() => void>): Promise<void> => {
-    const joined = allSettled([reading, before]).then(async () => (await reading)());
-    before = joined;
-    await joined;
-  };
+  const inOrder = new InOrder();
   try {
-    const pieces = piecesOf(entries, sums.pieceByteLength);
+    const pieces = piecesOf(entries, checksums.pieceByteLength);
     await transfer.run(pieces, new Slots(CHECKED_AT_ONCE), async (piece) => {
       if (!('parts' in piece)) {
         const read = (): unknown => readEntry(storageReader(storage), piece, { path }, limits);
-        await inOrder(Promise.resolve(() => check(piece, read)));
+        await inOrder.use(undefined, () => check(piece, read));
         return piece.end - piece.begin;
       }
       const { position, byteLength, parts } = piece;
       const ranges = parts.map(({ range, begin, end }) => {
         return { begin: range.position + begin, end: range.position + end };
       });
-      const reading = sums.of({ begin: position, end: position + byteLength }, ranges);
-      await inOrder(
-        reading.then((found) => () => {
-          for (const [i, part] of parts.entries()) addPart(part, found[i] as number);
-        }),
-      );
+      const reading = checksums.of({ begin: position, end: position + byteLength }, ranges);
+      await inOrder.use(reading, (found) => {
+        for (const [i, part] of parts.entries()) addPart(part, found[i] as number);
+      });
       return parts.reduce((length, { begin, end }) => length + end - begin, 0);
     });
     verifyOpen(storage);
   } finally {
     // When a piece fails, others are still being read.
-    await sums.end();
+    await checksums.end();
     lease.release();
   }
 }

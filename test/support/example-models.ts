@@ -6,12 +6,12 @@
  * an index and a config. At the Hub the repository `org/name` has what `my-model` has.
  * `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of shape [4] and all
  * zeros. `model.ckpt` is a PyTorch checkpoint, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
- * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
- * with a config;
+ * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards with a config;
  * `arrays.npz` has NumPy arrays, `model.gguf` blocks of Q4_0, `distributed` the pieces of two ranks; `quantized` has
  * `up_proj.weight`, FP8 of shape [4, 8] in blocks of 2 × 4, whose rows count 0, 0.25 … and begin 0.5 higher each, and
- * `norm.weight`. `my-adapter` is a LoRA of PEFT that adds 1 to the first row of `embed.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
- * diffusers: the same tensors in `text_encoder` and `unet`, also as the variant `fp16`; `pipeline.dduf` is its archive.
+ * `norm.weight`. `my-adapter` is a PEFT LoRA that adds 1 to the first row of `embed.weight`. `my-pipeline`, at the Hub
+ * `org/pipeline`, is a Diffusers pipeline: the same tensors in `text_encoder` and `unet`, also as the variant `fp16`;
+ * `pipeline.dduf` is its archive.
  */
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';

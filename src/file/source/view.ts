@@ -64,7 +64,7 @@ export interface Viewable<View> {
 export class ViewContents implements FileContents, ViewInfo {
   readonly metadata: ReadonlyMap<string, string> | null;
   readonly #tensors: readonly ViewTensor[];
-  /** Made for the first name that is looked up. */
+  /** Created for the first name that is looked up. */
   #entries: ReadonlyMap<string, number> | undefined;
 
   /** Names must be unique. */

@@ -1,6 +1,6 @@
 /** Hashes long files on two threads; this one only coordinates them. */
 
-import { combineCrc32 } from '../../platform/io/combined-crc32.js';
+import { JoinedCrc32 } from '../../platform/io/combined-crc32.js';
 import {
   type PassedFile,
   passOver,
@@ -67,11 +67,13 @@ export async function hashLongFile(
   const loads: [number, number] = [0, 0];
   const long = sharedOut('sha256', parts.long, loads, true);
   const ranges = sharedOut('sha256', parts.ranges, loads);
-  const sums = sharedOut('crc32', pieces, loads);
-  const threads = [0, 1].map((i) => [long, ranges, sums].flatMap(({ tasks }) => tasks[i] ?? []));
+  const checksums = sharedOut('crc32', pieces, loads);
+  const threads = [0, 1].map((i) =>
+    [long, ranges, checksums].flatMap(({ tasks }) => tasks[i] ?? []),
+  );
   const range = { begin: 0, end: file.byteLength };
   await runPasses(file, [{ range, threads: threads.filter(({ length }) => length > 0) }], options);
-  const crc32 = parts.crc32 ? joinedCrc32(sums.digests, pieces) : '';
+  const crc32 = parts.crc32 ? joinedCrc32(checksums.digests, pieces) : '';
   return { long: long.digests, ranges: ranges.digests, crc32 };
 }
 
@@ -138,10 +140,11 @@ function sharedOut(
   return { tasks, digests };
 }
 
-function joinedCrc32(sums: readonly string[], pieces: readonly ByteRange[]): string {
+function joinedCrc32(checksums: readonly string[], pieces: readonly ByteRange[]): string {
+  const joined = new JoinedCrc32();
   let crc32 = 0;
   for (const [i, { begin, end }] of pieces.entries()) {
-    crc32 = combineCrc32(crc32, Number.parseInt(sums[i] as string, 16), end - begin);
+    crc32 = joined.add(begin, end, Number.parseInt(checksums[i] as string, 16));
   }
   return crc32.toString(16).padStart(8, '0');
 }

@@ -82,8 +82,8 @@ function assembly(base: PieceBase, tensor: AssembledTensor): Computation {
 }
 
 /**
- * Copies the piece's bytes that fall into `target`, which begins at a position of the tensor. Runs are contiguous in the
- * piece: short ones are read together.
+ * Copies the piece's bytes that fall into `target`, which begins at a position of the tensor. Runs are contiguous in
+ * the piece: short ones are read together.
  */
 function fillFrom(
   { range, offset, runs }: PlacedPiece,

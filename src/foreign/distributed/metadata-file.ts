@@ -1,6 +1,6 @@
 /**
- * Reads `.metadata` of a distributed checkpoint: a pickle of known classes that lists every tensor, its pieces and their
- * places (torch 2.13, `torch/distributed/checkpoint/metadata.py` and `filesystem.py`). Read as data.
+ * Reads `.metadata` of a distributed checkpoint: a pickle of known classes that lists every tensor, its pieces and
+ * their places (torch 2.13, `torch/distributed/checkpoint/metadata.py` and `filesystem.py`). Read as data.
  */
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';

@@ -10,6 +10,17 @@ export function combineCrc32(first: number, second: number, byteLength: number):
   return (multiply(powerOfX(8 * byteLength), first) ^ second) >>> 0;
 }
 
+/** The CRC-32 of bytes whose parts come in order, one range of bytes after the other. */
+export class JoinedCrc32 {
+  #crc32 = 0;
+
+  /** Adds the part [begin, end), with its CRC-32. Returns the CRC-32 of all bytes up to its end. */
+  add(begin: number, end: number, crc32: number): number {
+    this.#crc32 = begin === 0 ? crc32 : combineCrc32(this.#crc32, crc32, end - begin);
+    return this.#crc32;
+  }
+}
+
 /** The product of two polynomials, modulo that of CRC-32. */
 function multiply(a: number, b: number): number {
   let product = 0;

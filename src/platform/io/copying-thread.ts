@@ -42,11 +42,11 @@ function writeBlock(fd, bytes, position) {
 function handle({ fd, copies }) {
   const crc32s = [];
   for (const [copy, { source, position, byteLength, targetPosition }] of copies.entries()) {
-    let sum = 0;
+    let checksum = 0;
     for (let done = 0; done < byteLength; done += expected.length) {
       const end = Math.min(done + expected.length, byteLength);
       const bytes = readBlock(source, expected, position + done, position + end);
-      sum = crc32(bytes, sum);
+      checksum = crc32(bytes, checksum);
       writeBlock(fd, bytes, targetPosition + done);
       const written = readBlock(fd, found, targetPosition + done, targetPosition + end);
       if (Buffer.compare(bytes, written) !== 0) {
@@ -54,7 +54,7 @@ function handle({ fd, copies }) {
         return { crc32s, difference: { copy, byte } };
       }
     }
-    crc32s.push(sum);
+    crc32s.push(checksum);
   }
   return { crc32s };
 }

@@ -11,7 +11,7 @@ import { namingFile } from './system-errors.js';
  */
 export const BLOCK_BYTE_LENGTH: number = 2 ** 18;
 
-/** What every thread has: `handle` is the function of its own program. Text, so that bundles need no second file. */
+/** Shared by all threads; their programs define `handle`. A string, so that bundles need no second file. */
 const PROGRAM = `
 const { parentPort, workerData: memory } = require('node:worker_threads');
 const { readSync } = require('node:fs');

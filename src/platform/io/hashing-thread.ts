@@ -37,8 +37,8 @@ const hashes = {
     digest: (hash = createHash('sha256')) => hash.digest('hex'),
   },
   crc32: {
-    add: (sum, bytes) => crc32(bytes, sum),
-    digest: (sum = 0) => sum.toString(16).padStart(8, '0'),
+    add: (checksum, bytes) => crc32(bytes, checksum),
+    digest: (checksum = 0) => checksum.toString(16).padStart(8, '0'),
   },
 };
 function handle({ fd, offset, begin, end, tasks }) {

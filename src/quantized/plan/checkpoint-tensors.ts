@@ -18,7 +18,7 @@ export const MARKER_NAME = 'comfy_quant';
 /** All tensors of a checkpoint. */
 export class CheckpointTensors {
   readonly #all: readonly StoredTensor[];
-  /** Made for the first name that is looked up: of a checkpoint without codes none is. */
+  /** Created for the first name that is looked up: of a checkpoint without codes none is. */
   #byName: ReadonlyMap<string, StoredTensor> | undefined;
   /** Names from their last dot on: most companions are in no name of a checkpoint, which is soon known. */
   readonly #endings = new Set<string>();

@@ -16,12 +16,12 @@ import {
   type WriteEntry,
 } from './tensor-input.js';
 
-/** Stands for the dtype of a tensor that is kept as it is. */
+/** The dtype of a tensor that is retained as it is. */
 const WHOLE = undefined;
 
 /**
- * Names, dtypes, shapes and places of data, as they are now: the caller may change them after the call. They are retained
- * in columns, since creating objects for many small tensors would block the event loop.
+ * Names, dtypes, shapes and places of data, as they are now: the caller may change them after the call. They are
+ * retained in columns, since creating objects for many small tensors would block the event loop.
  */
 export class GivenTensors {
   readonly #names: string[] = [];

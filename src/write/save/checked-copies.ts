@@ -1,11 +1,11 @@
 /** Copies tensors of files into a long file on separate threads, which read every byte back and compare checksums. */
 
 import type { AcquirableFile } from '../../platform/io/acquirable-file.js';
-import { combineCrc32 } from '../../platform/io/combined-crc32.js';
+import { JoinedCrc32 } from '../../platform/io/combined-crc32.js';
 import { type CheckedCopy, CopyingThread } from '../../platform/io/copying-thread.js';
 import type { WrittenFile } from '../../platform/io/file-writes.js';
-import { allSettled } from '../../work/all-settled.js';
 import { type FileRange, type MergeLimits, merge, type Part } from '../../work/byte-ranges.js';
+import { InOrder } from '../../work/in-order.js';
 import { Slots } from '../../work/slots.js';
 import type { PieceMover } from '../../work/transfer.js';
 import type { DeclaredChecksum } from '../input/tensor-input.js';
@@ -61,21 +61,17 @@ export class CheckedCopies {
     // Two pieces for each thread: the next one waits there.
     const slots = new Slots(2 * THREADS);
     // The checksums of a tensor's parts are joined in their order.
-    let before: Promise<unknown> = Promise.resolve();
-    let sum = 0;
-    const addPart = ({ range, begin, end }: Part<CopiedTensor>, crc32: number): void => {
-      sum = begin === 0 ? crc32 : combineCrc32(sum, crc32, end - begin);
-      if (end === range.byteLength) range.checksum?.require(sum);
+    const inOrder = new InOrder();
+    const joined = new JoinedCrc32();
+    const addPart = ({ range, begin, end }: Part<CopiedTensor>, found: number): void => {
+      const crc32 = joined.add(begin, end, found);
+      if (end === range.byteLength) range.checksum?.require(crc32);
     };
     await transfer.run(merge(tensors, PIECE_LIMITS), slots, async (piece) => {
       const { position, byteLength, parts } = piece;
-      const copying = this.#copy(parts);
-      const joined = allSettled([copying, before]).then(async () => {
-        for (const [i, crc32] of (await copying).entries())
-          addPart(parts[i] as Part<CopiedTensor>, crc32);
+      await inOrder.use(this.#copy(parts), (crc32s) => {
+        for (const [i, part] of parts.entries()) addPart(part, crc32s[i] as number);
       });
-      before = joined;
-      await joined;
       onWritten(position, byteLength);
       return byteLength;
     });

@@ -142,6 +142,7 @@ export function differentByte(
   tensor: string | undefined,
   byte: number,
 ): SafetensorsError {
-  const message = `byte ${byte} of the new file's ${tensor === undefined ? 'header' : 'tensor'} differs from the written byte`;
+  const part = tensor === undefined ? 'header' : 'tensor';
+  const message = `byte ${byte} of the new file's ${part} differs from the written byte`;
   return new SafetensorsError('SAFETENSORS_VERIFICATION_FAILED', message, { path, tensor });
 }

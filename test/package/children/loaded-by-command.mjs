@@ -1,17 +1,10 @@
-// Runs a command of the command line, and prints the files of the package that it loads. Arguments: those of the command.
+// Runs a command of the command line, and prints the files of the package that it loads. Its arguments are the command's.
 
-import { Session } from 'node:inspector';
-import { basename } from 'node:path';
+import { watchParsedFiles } from './parsed-files.mjs';
 
-const files = new Set();
-const session = new Session();
-session.connect();
-session.on('Debugger.scriptParsed', ({ params: { url } }) => {
-  if (/\/lib\/[\w-]+\.js$/.test(url)) files.add(basename(url));
-});
-session.post('Debugger.enable');
+const { loaded, end } = watchParsedFiles();
 process.on('exit', () => {
-  session.disconnect();
-  console.log(JSON.stringify([...files].toSorted()));
+  end();
+  console.log(JSON.stringify(loaded()));
 });
 await import('../../../lib/cli.js');

@@ -2,18 +2,11 @@
 // function that writes (`wrote`), and after that of `convert` (`converted`).
 
 import { mkdtempSync, rmSync } from 'node:fs';
-import { Session } from 'node:inspector';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
+import { watchParsedFiles } from './parsed-files.mjs';
 
-const files = new Set();
-const session = new Session();
-session.connect();
-session.on('Debugger.scriptParsed', ({ params: { url } }) => {
-  if (/\/lib\/[\w-]+\.js$/.test(url)) files.add(basename(url));
-});
-session.post('Debugger.enable');
-const loaded = () => [...files].toSorted();
+const { loaded, end } = watchParsedFiles();
 
 const folder = mkdtempSync(join(tmpdir(), 'loaded-files-'));
 try {
@@ -32,6 +25,6 @@ try {
   await convert(path, join(folder, 'converted'));
   console.log(JSON.stringify({ read, wrote, converted: loaded() }));
 } finally {
-  session.disconnect();
+  end();
   rmSync(folder, { recursive: true });
 }

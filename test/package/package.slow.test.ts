@@ -34,8 +34,8 @@ import { filesBelow, root, textOf } from '../support/source-tree.js';
 
 const PACKAGE = 'safetensors-mmap';
 const ADDON = `prebuilds/${process.platform}-${process.arch}/${PACKAGE}.node`;
-/** Without addons, which are 1 MB together: the whole package stays below 3.4 MB. */
-const MAX_UNPACKED_BYTES = 2_400_000;
+/** Without addons, which are 0.84 MB together: the whole package stays below 3.4 MB. */
+const MAX_UNPACKED_BYTES = 2_500_000;
 const TSC = join(root, 'node_modules/typescript/bin/tsc');
 
 let folder: string;

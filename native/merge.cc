@@ -5,7 +5,6 @@
 
 #include "cast.h"
 #include "merge_loops.h"
-#include "product_loops.h"
 
 #if defined(__clang__)
 // Elsewhere the language's standard, which binding.gyp names, excludes it.
@@ -39,8 +38,9 @@ void Draw(const Chance& chance, uint64_t position, uint32_t* masks, size_t count
   }
 }
 
-constexpr MergeLoops kPlainLoops = {Subtract, Magnitudes, Largest,   Draw,      Select, CountEqual,
-                                    Sum,      Dot,        AddScaled, AddToBase, Vote,   Elect};
+constexpr MergeLoops kPlainLoops = {Widen,      Subtract,  Magnitudes, Largest, Draw,  Select,
+                                    CountEqual, Sum,       Dot,        Dots,    Scale, AddScaled,
+                                    AddDelta,   AddToBase, Vote,       Elect};
 
 // What is kept of a task vector.
 struct Selection {
@@ -86,19 +86,14 @@ class Block {
   size_t at() const { return at_; }
   const double* base() const { return base_; }
 
-  void ReadBase() {
-    Decode(0);
-    Widen(values_, base_, padded_);
-  }
+  void ReadBase() { inputs_.loops->widen(Decode(0, 0), base_, padded_); }
 
   void Read(size_t input, double* values) {
-    Decode(input);
-    Widen(values_, values, padded_);
+    inputs_.loops->widen(Decode(input, 0), values, padded_);
   }
 
   void ReadDeltas(size_t input, double* deltas) {
-    Decode(input);
-    inputs_.loops->subtract(values_, base_, deltas, padded_);
+    inputs_.loops->subtract(Decode(input, 0), base_, deltas, padded_);
   }
 
   // What the selection keeps, as masks; false for all.
@@ -125,6 +120,15 @@ class Block {
     return false;
   }
 
+  // Values of an input, in memory that the next call with the same place overwrites.
+  const float* Decode(size_t input, size_t place) {
+    const MergeInput& from = inputs_.inputs[input];
+    float* values = values_[place];
+    if (count_ != padded_) memset(values, 0, sizeof values_[place]);
+    from.decode(from.bytes + at_ * from.element_bytes, values + begin_, count_);
+    return values;
+  }
+
  private:
   explicit Block(const MergeInputs& inputs) : inputs_(inputs) {}
 
@@ -138,23 +142,24 @@ class Block {
     padded_ = (begin_ + count_ + kMergeGroup - 1) / kMergeGroup * kMergeGroup;
   }
 
-  void Decode(size_t input) {
-    const MergeInput& from = inputs_.inputs[input];
-    if (count_ != padded_) memset(values_, 0, sizeof values_);
-    from.decode(from.bytes + at_ * from.element_bytes, values_ + begin_, count_);
-  }
-
   const MergeInputs& inputs_;
   size_t at_ = 0;
   size_t count_ = 0;
   size_t begin_ = 0;
   size_t padded_ = 0;
   uint64_t position_ = 0;
-  float values_[kMergeBlock];
+  float values_[2][kMergeBlock];
   double base_[kMergeBlock];
 };
 
+void AddProductsOfTwo(const MergeInputs& inputs, double* lanes) {
+  Block::ForEach(inputs, [&](Block& block) {
+    inputs.loops->dots(block.Decode(0, 0), block.Decode(1, 1), lanes, block.padded());
+  });
+}
+
 void AddProducts(const MergeInputs& inputs, bool are_differences, double* lanes) {
+  if (inputs.count == 2 && !are_differences) return AddProductsOfTwo(inputs, lanes);
   const size_t begin = are_differences ? 1 : 0;
   double values[2][kMergeBlock];
   Block::ForEach(inputs, [&](Block& block) {
@@ -267,14 +272,11 @@ class Writer {
 };
 
 void AddWeighted(const MergeInputs& inputs, const double* coefficients, Writer* writer) {
-  double values[kMergeBlock];
   double totals[kMergeBlock];
   Block::ForEach(inputs, [&](Block& block) {
-    // Adding to -0 changes nothing, not even the sign of a zero.
-    for (double& total : totals) total = -0.0;
-    for (size_t input = 0; input < inputs.count; input++) {
-      block.Read(input, values);
-      inputs.loops->add(values, coefficients[input], totals, block.padded());
+    inputs.loops->scale(block.Decode(0, 0), coefficients[0], totals, block.padded());
+    for (size_t input = 1; input < inputs.count; input++) {
+      inputs.loops->add_scaled(block.Decode(input, 0), coefficients[input], totals, block.padded());
     }
     writer->Write(block, totals);
   });
@@ -302,7 +304,7 @@ void AddTaskVectors(const MergeInputs& inputs, const double* rules, Writer* writ
       if (is_voted) {
         loops.vote(deltas, {own[0], own[1]}, &votes, count);
       } else {
-        loops.add(deltas, own[0], votes.totals, count);
+        loops.add_delta(deltas, own[0], votes.totals, count);
       }
     }
     if (is_voted) loops.elect(is_normalized, &votes, count);

@@ -64,8 +64,55 @@ void Draw(const Chance& chance, uint64_t position, uint32_t* masks, size_t count
   }
 }
 
-constexpr MergeLoops kLoops = {Subtract, Magnitudes, Largest,   Draw,      Select, CountEqual,
-                               Sum,      Dot,        AddScaled, AddToBase, Vote,   Elect};
+// As Vote.
+void VoteFour(const double* deltas, const Ballot& ballot, Votes* votes, size_t count) {
+  const __m256d factor = _mm256_set1_pd(ballot.factor);
+  const __m256d weight = _mm256_set1_pd(ballot.weight);
+  const __m256d zero = _mm256_setzero_pd();
+  const __m256i flip = _mm256_set1_epi64x(ballot.factor < 0 ? -1 : 0);
+  const auto add = [](double* sums, __m256d values) {
+    _mm256_storeu_pd(sums, _mm256_add_pd(_mm256_loadu_pd(sums), values));
+  };
+  for (size_t i = 0; i < count; i += 4) {
+    const __m256d delta = _mm256_loadu_pd(deltas + i);
+    const __m256d value = _mm256_mul_pd(factor, delta);
+    const __m256i is_below = _mm256_cmpgt_epi64(_mm256_setzero_si256(), _mm256_castpd_si256(delta));
+    const __m256d is_negative = _mm256_castsi256_pd(_mm256_xor_si256(is_below, flip));
+    // A value of 0 has no weight.
+    const __m256d own = _mm256_and_pd(weight, _mm256_cmp_pd(delta, zero, _CMP_NEQ_UQ));
+    add(votes->totals + i, value);
+    add(votes->sums[0] + i, _mm256_andnot_pd(is_negative, value));
+    add(votes->sums[1] + i, _mm256_and_pd(is_negative, value));
+    add(votes->weights[0] + i, _mm256_andnot_pd(is_negative, own));
+    add(votes->weights[1] + i, _mm256_and_pd(is_negative, own));
+  }
+}
+
+// As Elect, which compilers turn into a loop over single values.
+void ElectFour(bool is_normalized, Votes* votes, size_t count) {
+  const __m256d sign = _mm256_set1_pd(-0.0);
+  const __m256d least = _mm256_set1_pd(kLeastDivisor);
+  const __m256d one = _mm256_set1_pd(1.0);
+  for (size_t i = 0; i < count; i += 4) {
+    const __m256d vote = _mm256_loadu_pd(votes->totals + i);
+    // By the sign of the vote.
+    const auto elected = [&](const double (&both)[2][kMergeBlock]) {
+      return _mm256_blendv_pd(_mm256_loadu_pd(both[0] + i), _mm256_loadu_pd(both[1] + i), vote);
+    };
+    __m256d result = elected(votes->sums);
+    if (is_normalized) {
+      const __m256d weight = elected(votes->weights);
+      const __m256d is_less = _mm256_cmp_pd(_mm256_andnot_pd(sign, weight), least, _CMP_LT_OQ);
+      result = _mm256_div_pd(result, _mm256_blendv_pd(weight, one, is_less));
+    }
+    const __m256d is_nan = _mm256_cmp_pd(vote, vote, _CMP_UNORD_Q);
+    _mm256_storeu_pd(votes->totals + i, _mm256_blendv_pd(result, vote, is_nan));
+  }
+}
+
+constexpr MergeLoops kLoops = {Widen,      Subtract,  Magnitudes, Largest,  Draw,  Select,
+                               CountEqual, Sum,       Dot,        Dots,     Scale, AddScaled,
+                               AddDelta,   AddToBase, VoteFour,   ElectFour};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "product_loops.h"
 #include "value_formats.h"
 
 // Elements that are computed together: all of their arrays stay in the first-level cache.
@@ -20,6 +21,9 @@ struct Ballot {
   double factor;
   double weight;
 };
+
+// Divisors nearer to 0 are replaced by 1.
+constexpr double kLeastDivisor = 1e-8;
 
 // Sums of a vote, for every element.
 struct Votes {
@@ -38,6 +42,7 @@ struct Chance {
 // The loops over values, compiled for several instruction sets. They all give the same bits, those
 // of src/merge/models/methods. `count` is a multiple of `kMergeGroup`; masks have all bits or none.
 struct MergeLoops {
+  void (*widen)(const float* values, double* wide, size_t count);
   void (*subtract)(const float* values, const double* base, double* deltas, size_t count);
   // Bit patterns of the deltas as float32, without the sign.
   void (*magnitudes)(const double* deltas, uint32_t* patterns, size_t count);
@@ -50,7 +55,11 @@ struct MergeLoops {
   // Adds magnitudes to lanes: all of them to the first ones, selected ones to the second ones.
   void (*sum)(const uint32_t* patterns, const uint32_t* masks, double* lanes, size_t count);
   void (*dot)(const double* one, const double* other, double* lanes, size_t count);
-  void (*add)(const double* values, double factor, double* totals, size_t count);
+  // The products of one with itself, of both, and of the other with itself.
+  void (*dots)(const float* one, const float* other, double* lanes, size_t count);
+  void (*scale)(const float* values, double factor, double* totals, size_t count);
+  void (*add_scaled)(const float* values, double factor, double* totals, size_t count);
+  void (*add_delta)(const double* deltas, double factor, double* totals, size_t count);
   void (*add_to_base)(const double* base, double lambda, double* totals, size_t count);
   void (*vote)(const double* deltas, const Ballot& ballot, Votes* votes, size_t count);
   // Replaces the totals by those of the elected sign.
@@ -123,8 +132,31 @@ inline void Dot(const double* one, const double* other, double* lanes, size_t co
   memcpy(lanes, sums, sizeof sums);
 }
 
-inline void AddScaled(const double* values, double factor, double* totals, size_t count) {
+inline void Dots(const float* one, const float* other, double* lanes, size_t count) {
+  double sums[3 * kMergeLanes];
+  memcpy(sums, lanes, sizeof sums);
+  for (size_t begin = 0; begin < count; begin += kMergeLanes) {
+    for (size_t i = 0; i < kMergeLanes; i++) {
+      const double a = one[begin + i];
+      const double b = other[begin + i];
+      sums[i] += a * a;
+      sums[kMergeLanes + i] += a * b;
+      sums[2 * kMergeLanes + i] += b * b;
+    }
+  }
+  memcpy(lanes, sums, sizeof sums);
+}
+
+inline void Scale(const float* values, double factor, double* totals, size_t count) {
+  for (size_t i = 0; i < count; i++) totals[i] = factor * values[i];
+}
+
+inline void AddScaled(const float* values, double factor, double* totals, size_t count) {
   for (size_t i = 0; i < count; i++) totals[i] += factor * values[i];
+}
+
+inline void AddDelta(const double* deltas, double factor, double* totals, size_t count) {
+  for (size_t i = 0; i < count; i++) totals[i] += factor * deltas[i];
 }
 
 inline void AddToBase(const double* base, double lambda, double* totals, size_t count) {
@@ -167,8 +199,7 @@ inline void Elect(bool is_normalized, Votes* votes, size_t count) {
     const double weight = AsDouble((AsBits64(votes->weights[0][i]) & ~is_negative) |
                                    (AsBits64(votes->weights[1][i]) & is_negative));
     const double magnitude = AsDouble(AsBits64(weight) & kMagnitudeBits64);
-    // Smaller divisors are replaced by 1.
-    const double divisor = magnitude < 1e-8 || !is_normalized ? 1.0 : weight;
+    const double divisor = magnitude < kLeastDivisor || !is_normalized ? 1.0 : weight;
     totals[i] = vote == vote ? sum / divisor : vote;
   }
 }

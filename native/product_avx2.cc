@@ -82,7 +82,45 @@ uint64_t NarrowFour(const double* totals, float* values, size_t count, bool to_o
   return not_finite + Narrow(totals + i, values + i, count - i, to_odd);
 }
 
-constexpr ProductLoops kLoops = {Widen, Add, NarrowFour};
+// The bits of a double's fraction that a float32 lacks.
+constexpr int64_t kLowBits = (int64_t{1} << 29) - 1;
+// Bit pattern of a float32: smaller ones may have been rounded, since subnormal numbers have fewer
+// bits.
+constexpr int kLeastExact = 0x01000000;
+
+// As NarrowFour. Clearing the low bits rounds toward zero, and what is left is a float32, unless it
+// is very small or too large.
+uint64_t NarrowEight(const double* totals, float* values, size_t count, bool to_odd) {
+  if (!to_odd) return NarrowFour(totals, values, count, false);
+  const __m256d upper = _mm256_castsi256_pd(_mm256_set1_epi64x(~kLowBits));
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  const __m256i least = _mm256_set1_epi32(kLeastExact);
+  const __m256i end = _mm256_set1_epi32(static_cast<int>(kInfinity) - kLeastExact);
+  uint64_t not_finite = 0;
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256d sums[2] = {_mm256_loadu_pd(totals + i), _mm256_loadu_pd(totals + i + 4)};
+    const __m256d cut[2] = {_mm256_and_pd(sums[0], upper), _mm256_and_pd(sums[1], upper)};
+    const __m256i bits =
+        _mm256_castps_si256(_mm256_set_m128(_mm256_cvtpd_ps(cut[1]), _mm256_cvtpd_ps(cut[0])));
+    const __m256i place = _mm256_sub_epi32(_mm256_and_si256(bits, magnitude), least);
+    const __m256i is_other = _mm256_cmpeq_epi32(_mm256_max_epu32(place, end), place);
+    if (!_mm256_testz_si256(is_other, is_other)) {
+      not_finite += NarrowFour(totals + i, values + i, 8, true);
+      continue;
+    }
+    const __m256 inexact = _mm256_shuffle_ps(
+        _mm256_castpd_ps(_mm256_cmp_pd(sums[0], cut[0], _CMP_NEQ_UQ)),
+        _mm256_castpd_ps(_mm256_cmp_pd(sums[1], cut[1], _CMP_NEQ_UQ)), _MM_SHUFFLE(2, 0, 2, 0));
+    // Back in order, as ones.
+    const __m256i odd = _mm256_srli_epi32(
+        _mm256_permute4x64_epi64(_mm256_castps_si256(inexact), _MM_SHUFFLE(3, 1, 2, 0)), 31);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(values + i), _mm256_or_si256(bits, odd));
+  }
+  return not_finite + NarrowFour(totals + i, values + i, count - i, true);
+}
+
+constexpr ProductLoops kLoops = {Widen, Add, NarrowEight};
 
 }  // namespace
 

@@ -90,6 +90,32 @@ describe.each(kernels)('%s', (level) => {
     }
   });
 
+  it.each(DTYPES)('rounds sums of every size to %s once', (to) => {
+    const values: number[] = [0, Number.NaN, Infinity];
+    for (let exponent = -1074; exponent <= 1023; exponent++) {
+      const power = 2 ** exponent;
+      // Powers, their neighbours, what lies halfway between narrower numbers, and next to it.
+      const steps = [-53, -52, -30, -25, -24, -23, -12, -11, -9, -8, -1];
+      values.push(
+        power,
+        ...steps.flatMap((step) => [1 + 2 ** step, 1 - 2 ** step].map((f) => f * power)),
+      );
+      values.push((1 + 2 ** -24 + 2 ** -52) * power, (1 + 2 ** -9 + 2 ** -40) * power);
+    }
+    const bytes = new Uint8Array(
+      Float64Array.from(values, (v, i) => (i % 3 === 0 ? -v : v)).buffer,
+    );
+    const none = { left: new Float64Array(0), right: new Float32Array(0) };
+    const given = { ...none, from: 'F64' as const, to, bytes, columns: values.length };
+    const [own, expected] = [0, 1].map(() => new Uint8Array(values.length * bytesOf(to))) as [
+      Uint8Array,
+      Uint8Array,
+    ];
+    const count = addon.addProduct({ ...given, output: own }, level);
+    expect(count).toBe(addProductInTypeScript({ ...given, output: expected }));
+    expect(numbers(own, to)).toEqual(numbers(expected, to));
+  });
+
   it('changes sums in place', () => {
     const sums = Float64Array.of(1, 2, 3);
     const bytes = new Uint8Array(sums.buffer);

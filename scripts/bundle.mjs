@@ -2,9 +2,10 @@
 //
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is built from
 // `src/NAME.ts`, and `./lib/browser/NAME.js`, too: `#runtime` is another file there, and no Node API is used. `bin`
-// lists the program: `./lib/cli.js` is built from `src/cli/main.ts`. It prints the version; `./lib/program.js` has
-// `inspect` and code that all commands share, `./lib/commands.js` the other commands: a file for each would cost as much time as it
-// saves. They share the files of the entries.
+// lists the program: `./lib/cli.js` is built from `src/cli/main.ts`. It prints the version. `./lib/program.js` has the
+// shortest commands and code that all commands share, `./lib/listing.js` `inspect` and `--help`, `./lib/show.js` `show`,
+// `./lib/commands.js` the other commands: a file costs up to a millisecond, as much as 30 kB of code. They share the
+// files of the entries.
 //
 // The code of the main entry is in `lib/core.js`, which `package.json` does not export. `lib/index.js` exports the public
 // names of it, and no others. The other entries import shared code from there, so a class is the same whichever entry it
@@ -139,34 +140,33 @@ function removeWhitespace(path) {
   if (hasMap) writeFileSync(`${path}.map`, written.map);
 }
 
-const COPY = '?cli';
-
-const VERSION_MODULE = join(root, 'src/platform/addon/version.ts');
+/** What the paths of copied modules end with. */
+const COPY = /\?copy-for-\w+$/;
 
 /**
- * Gives the command line a copy of the few functions that it imports from these directories: their chunks are many times
- * as long, and are loaded when a command needs them.
+ * Gives modules, and copies for them, copies of the modules that they import: the chunks of those are many times as long,
+ * and load when they are needed. `isCopied` gets the path of a module, and that of its importer.
  */
-const copiesForCli = {
-  name: 'copies-for-cli',
-  resolveId(id, importer = '', { kind } = {}) {
-    if (!importer.startsWith(join(root, 'src/cli/')) && !importer.endsWith(COPY)) return null;
-    // What loads when it is needed is shared.
-    if (kind === 'dynamic-import')
-      return importer.endsWith(COPY) && id.startsWith('.')
-        ? join(dirname(importer), id.replace(/\.js$/, '.ts'))
-        : null;
-    if (!id.startsWith('.')) return null;
-    const path = join(dirname(importer), id.replace(/\.js$/, '.ts'));
-    // The program prints its version without loading the core.
-    const isVersion = importer === join(root, 'src/cli/main.ts') && path === VERSION_MODULE;
-    return isVersion || isCopied(path) ? `${path}${COPY}` : path;
-  },
-  load(id) {
-    if (!id.endsWith(COPY)) return null;
-    return { code: readFileSync(id.slice(0, -COPY.length), 'utf8'), moduleType: 'ts' };
-  },
-};
+function copiesFor(name, isImporter, isCopied) {
+  const mark = `?copy-for-${name}`;
+  return {
+    name: `copies-for-${name}`,
+    resolveId(id, importer = '', { kind } = {}) {
+      const isCopy = importer.endsWith(mark);
+      if (!(isCopy || isImporter(importer)) || !id.startsWith('.')) return null;
+      const path = join(dirname(importer), id.replace(/\.js$/, '.ts'));
+      // What loads when it is needed is shared.
+      if (kind === 'dynamic-import') return isCopy ? path : null;
+      return isCopied(path, importer) ? `${path}${mark}` : path;
+    },
+    load(id) {
+      if (!id.endsWith(mark)) return null;
+      return { code: readFileSync(id.slice(0, -mark.length), 'utf8'), moduleType: 'ts' };
+    },
+  };
+}
+
+const VERSION_MODULE = join(root, 'src/platform/addon/version.ts');
 
 /** Takes everything that `src/index.ts` exports from the core. */
 const namesOfCore = {
@@ -256,7 +256,7 @@ function bringNodeTypes(name) {
 /** Matches modules, but no copies, by the beginning of their path below `src`. */
 function begins(pattern) {
   const beginning = new RegExp(`/src/(?:${pattern})`);
-  return (id) => beginning.test(id.replaceAll('\\', '/')) && !id.endsWith(COPY);
+  return (id) => beginning.test(id.replaceAll('\\', '/')) && !COPY.test(id);
 }
 
 /** Whether a module is in the first file that is loaded; the rest of it is what these import. */
@@ -268,12 +268,24 @@ const inCore = (id) =>
   )(id) ||
   id.startsWith('\0');
 
-/**
- * Whether the command line gets a copy of a module. What opens addresses, and what joins sources, is a large part of its
- * chunk.
- */
-const isCopied = begins(
-  '(?:write(?!/convert/join\\.)|quantized|foreign|remote(?!/node/open-remote)|file/verification)/|platform/io/(?:hash|combined-crc32)|file/hub/module-patterns',
+/** Modules of which the command line gets copies: what opens addresses, and what joins sources, is long. */
+const isCopiedForCli = begins(
+  '(?:write(?!/convert/join\\.)|quantized|foreign|remote(?!/node/open-remote)|file/verification)/|platform/io/(?:hash|combined-crc32)|file/hub/module-patterns|inspect/(?:tree|torch-dtypes)|merge/adapters/de',
+);
+
+const copiesForCli = copiesFor(
+  'cli',
+  begins('cli/'),
+  (path, importer) =>
+    // The program prints its version without loading the core.
+    (importer === join(root, 'src/cli/main.ts') && path === VERSION_MODULE) || isCopiedForCli(path),
+);
+
+/** `verify` finds out the format of a file without loading what reads PyTorch checkpoints. */
+const copiesForVerification = copiesFor(
+  'verification',
+  begins('open/verify-source'),
+  begins('foreign/|write/convert/(?:detect-format|used-options)'),
 );
 
 rmSync(lib, { recursive: true, force: true });
@@ -292,7 +304,7 @@ await write(
   { core: index, ...others, cli: 'src/cli/main.ts' },
   {
     ...forNode,
-    plugins: [copiesForCli, lateBuiltins, locations, readerOfYaml],
+    plugins: [copiesForCli, copiesForVerification, lateBuiltins, locations, readerOfYaml],
     // The core gets exports for the other files. The entries have no code of their own, and get none.
     preserveEntrySignatures: 'allow-extension',
   },
@@ -306,7 +318,7 @@ await write(
         {
           name: 'shared',
           test: begins(
-            'file/source/(?:summary|pipeline)|quantized/blocks/types|work/scope|' +
+            'file/source/(?:summary|pipeline)|file/checkpoint/open-pipeline|quantized/blocks/types|work/scope|' +
               'write/save/writing-threads|' +
               'platform/io/(?:hashing-thread|combined-crc32)',
           ),
@@ -318,22 +330,38 @@ await write(
           test: begins('inspect/|merge/adapters/(?:describe-adapter|detect)'),
           priority: 8,
         },
-        // What \`open\` of a PyTorch checkpoint loads: one file, and nothing else.
+        // What `open` of a PyTorch checkpoint loads, and nothing else.
         { name: 'torch', test: begins('open/open-path|foreign/torch/open'), priority: 7 },
-        { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 6 },
+        // `verify`, which loads no code that writes.
+        {
+          name: 'verification',
+          test: begins(
+            'file/verification/|write/save/hashed-changes|open/(?:verify|sources/verify-handle)',
+          ),
+          priority: 7,
+        },
+        { name: 'writing', test: begins('write/(?!convert)'), priority: 6 },
         {
           name: 'merging',
-          test: begins('merge/(?!adapters/(?:describe-adapter|detect)|models/yaml)'),
+          test: begins(
+            'merge/(?!adapters/(?:describe-adapter|detect)|models/yaml)|open/read-recipe',
+          ),
           priority: 6,
         },
         { name: 'foreign', test: begins('foreign/'), priority: 6 },
-        { name: 'conversion', test: begins('write/convert/'), priority: 5 },
+        { name: 'conversion', test: begins('write/convert/|open/convert-opened'), priority: 5 },
         { name: 'remote-core', test: begins('remote/(?!download|verification)'), priority: 5 },
-        { name: 'download', test: begins('remote/(?:download|verification)/'), priority: 4 },
-        { name: 'verification', test: begins('open/'), priority: 3 },
+        {
+          name: 'download',
+          test: begins('remote/(?:download|verification)/'),
+          priority: 4,
+        },
         // The entry, which the program imports.
         { name: 'inspect', test: begins('inspect\\.'), priority: 2 },
-        { name: 'program', test: begins('cli/run'), priority: 1 },
+        // The program with its shortest commands, then files of one or two commands.
+        { name: 'program', test: begins('cli/run'), priority: 1.9 },
+        { name: 'listing', test: begins('cli/(?:commands/inspect\\.|help)'), priority: 1.8 },
+        { name: 'show', test: begins('cli/commands/show\\.'), priority: 1.7 },
         { name: 'commands', test: begins('cli/command-table'), priority: 0 },
       ],
     },

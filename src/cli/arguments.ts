@@ -10,6 +10,9 @@ import {
   UsageError,
 } from './commands/command.js';
 
+/** The name of the program. */
+export const PROGRAM = 'safetensors-mmap';
+
 /** Options of every command. */
 export const COMMON_OPTIONS: CommandOptions = {
   json: { type: 'boolean', help: 'print the result, or the error, as one line of JSON' },

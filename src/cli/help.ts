@@ -1,6 +1,6 @@
 /** The texts of `--help`. */
 
-import { COMMON_OPTIONS } from './arguments.js';
+import { COMMON_OPTIONS, PROGRAM } from './arguments.js';
 import type { Command, CommandOptions } from './commands/command.js';
 import type { Style } from './output/style.js';
 import { GAP, infoLines } from './output/table.js';
@@ -9,9 +9,6 @@ import { GAP, infoLines } from './output/table.js';
 const SOURCES =
   'SOURCE is a file, a folder, an index, a URL, hf://org/name, or the id of a repository in the local Hugging Face ' +
   'cache.';
-
-/** The name of the program. */
-export const PROGRAM = 'safetensors-mmap';
 
 /** In place of a command. */
 const PROGRAM_OPTIONS: CommandOptions = {

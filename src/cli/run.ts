@@ -1,6 +1,6 @@
 /** Runs a command: from arguments to an exit code. */
 
-import { COMMON_OPTIONS, parseArguments } from './arguments.js';
+import { COMMON_OPTIONS, PROGRAM, parseArguments } from './arguments.js';
 import { messageFor } from './commands/advice.js';
 import {
   type Command,
@@ -11,7 +11,6 @@ import {
   nearHint,
   UsageError,
 } from './commands/command.js';
-import { commandHelp, PROGRAM, programHelp } from './help.js';
 import { commandNamed, loadCommands } from './load-command.js';
 import type { Output } from './output/output.js';
 import { type Style, styleOf } from './output/style.js';
@@ -65,6 +64,7 @@ async function dispatch(
     return await dispatch([topic, '--help'], await commandNamed(topic), context);
   }
   if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
+    const { programHelp } = await import('./help.js');
     const { hasColors, columns } = name === undefined ? context.stderr : stdout;
     const lines = programHelp(await loadCommands(), styleOf(hasColors), columns);
     (name === undefined ? context.stderr : stdout).write(`${lines.join('\n')}\n`);
@@ -73,6 +73,7 @@ async function dispatch(
   if (command === undefined) throw unknownCommand(name, Object.keys(await loadCommands()));
   const { positionals, options } = parseArguments(args, command);
   if (options['help'] === true) {
+    const { commandHelp } = await import('./help.js');
     const { hasColors, columns } = stdout;
     stdout.write(`${commandHelp(command, styleOf(hasColors), columns).join('\n')}\n`);
     return EXIT_DONE;

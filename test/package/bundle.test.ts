@@ -5,6 +5,7 @@ import * as nodeModule from 'node:module';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import { safeOpen } from '../../src/index.js';
 import { publicNames } from '../support/examples.js';
 import { temporaryPath } from '../support/make-file.js';
 import { measureInChild, runChild } from '../support/run-child.js';
@@ -17,15 +18,20 @@ const SHARED = [
   'writing.js',
   'shared.js',
   'yaml.js',
+  'verify-values.js',
   'program.js',
+  'listing.js',
+  'show.js',
   'commands.js',
   'foreign.js',
   'torch.js',
   'conversion.js',
+  'convert-remote.js',
   'remote-core.js',
   'download.js',
   'dequantizing.js',
   'merging.js',
+  'merged-files.js',
   'inspection.js',
 ];
 
@@ -99,7 +105,7 @@ function loadedBy(name: string, loaded = new Set<string>()): Set<string> {
 test('an entry loads what reads, and leaves the rest to its first call', () => {
   expect([...loadedBy('index.js')]).toEqual(['index.js', 'core.js']);
   expect([...loadedBy('cli.js')]).toEqual(['cli.js']);
-  expect([...loadedBy('program.js')]).toEqual(['program.js', 'core.js', 'inspection.js']);
+  expect([...loadedBy('program.js')]).toEqual(['program.js', 'core.js']);
   expect([...loadedBy('inspect.js')]).toEqual(['inspect.js', 'core.js', 'inspection.js']);
   const { sources } = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8')) as {
     sources: readonly string[];
@@ -131,12 +137,19 @@ test('a program that reads loads no file that writes; what writes comes with the
   expect(converted).toEqual(files);
 });
 
-test('`inspect` of a safetensors file loads no reader of another format, and nothing that merges', async () => {
-  const files = await measureInChild<readonly string[]>('package/children/loaded-by-command.mjs', [
-    'inspect',
-    join(root, 'test/fixtures/gguf/iq4_xs/expected.safetensors'),
-  ]);
-  expect(files).toEqual(['cli.js', 'core.js', 'inspection.js', 'program.js', 'shared.js']);
+// `verify` takes the formats of files from a copy: the readers of the other formats are long.
+test.each<readonly [command: string, more: readonly string[]]>([
+  ['header', []],
+  ['inspect', ['listing.js', 'shared.js']],
+  ['verify', ['shared.js', 'verification.js']],
+  ['show', ['inspection.js', 'listing.js', 'show.js']],
+])('`%s` of a safetensors file loads no other command, format or writer', async (command, more) => {
+  const path = join(root, 'test/fixtures/gguf/iq4_xs/expected.safetensors');
+  const [name = ''] = safeOpen(path).keys();
+  const args = command === 'show' ? [command, path, name] : [command, path];
+  const { stdout } = await runChild('package/children/loaded-by-command.mjs', args);
+  const files: readonly string[] = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '');
+  expect(files).toEqual(['cli.js', 'core.js', 'program.js', ...more].sort());
 });
 
 test('opening an address, and the entry `hub`, loads nothing that writes or reads other formats', () => {

@@ -11,11 +11,11 @@ import {
   ORDERS,
   sinceBase,
 } from './diff-result.js';
+import { FILTER, nothingChosen } from './filter-option.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { diffLines } from './format-diff.js';
 import { RAW } from './raw.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
-import { FILTER, nothingChosen } from './written.js';
 
 export const diffCommand: Command = {
   summary: 'Compare two files or checkpoints',

@@ -1,7 +1,7 @@
 /** The text of `inspect`. */
 
 import { formatBytes, formatCount, formatInteger, plural } from '../../inspect/format.js';
-import { treeOf } from '../../inspect.js';
+import { treeOf } from '../../inspect/tree.js';
 import { bar } from '../output/bar.js';
 import type { Style } from '../output/style.js';
 import { type Column, infoLines, tableLines } from '../output/table.js';

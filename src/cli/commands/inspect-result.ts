@@ -12,13 +12,9 @@ import {
 } from '../../index.js';
 import { plural } from '../../inspect/format.js';
 import { lackingDtypes } from '../../inspect/torch-dtypes.js';
-import {
-  type AdapterDescription,
-  type DescribedModule,
-  describeAdapter,
-  type TreeNode,
-  treeOf,
-} from '../../inspect.js';
+import { type TreeNode, treeOf } from '../../inspect/tree.js';
+import type { AdapterDescription, DescribedModule } from '../../inspect.js';
+import { describeAdapter } from '../../merge/adapters/describe-adapter.js';
 import { mayBeAdapter } from '../../merge/adapters/detect.js';
 import { type ListedFile, type ListedTensor, listModel } from '../sources/listing.js';
 import { type LogicalCounts, logicalCounts, logicalModel } from '../sources/logical.js';

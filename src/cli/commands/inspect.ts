@@ -2,11 +2,11 @@
 
 import { namesTest } from '../sources/glob.js';
 import { type Command, optionValues, printResult, requireChoice, UsageError } from './command.js';
+import { FILTER, nothingChosen } from './filter-option.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { inspectLines } from './format-inspect.js';
 import { inspectSource, isAnyTensor, ORDERS, type View } from './inspect-result.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
-import { FILTER, nothingChosen } from './written.js';
 
 export const inspectCommand: Command = {
   summary: 'Show totals, dtypes, metadata and tensors',

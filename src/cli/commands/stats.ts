@@ -20,10 +20,10 @@ import {
   requireChoice,
   UsageError,
 } from './command.js';
+import { FILTER, nothingChosen } from './filter-option.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { RAW } from './raw.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
-import { FILTER, nothingChosen } from './written.js';
 
 /** Digits of statistics in the table; JSON and CSV have them exact. */
 const SHOWN_DIGITS = 4;

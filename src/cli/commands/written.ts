@@ -24,6 +24,7 @@ import {
   requireDtypeChoice,
   UsageError,
 } from './command.js';
+import { FILTER, nothingChosen } from './filter-option.js';
 import { formatRoot } from './foreign-options.js';
 import { repositoryChoice } from './repository-options.js';
 
@@ -32,16 +33,6 @@ const SHOWN_NAMES = 8;
 
 /** Dtypes of dequantized weights. */
 const PLAIN_DTYPES = ['BF16', 'F16', 'F32'] as const;
-
-/** The option that limits a command to some tensors. */
-export const FILTER: CommandOptions = {
-  filter: {
-    type: 'string',
-    multiple: true,
-    value: 'GLOB',
-    help: "only tensors with matching names, such as '*.mlp.*'; repeatable",
-  },
-};
 
 export const SELECTION: CommandOptions = {
   ...FILTER,
@@ -279,22 +270,6 @@ function chosenTensors(options: OptionValues): {
 } {
   const { names = () => true, rename = (name) => name } = selectionOf(options);
   return { takes: names, renames: rename };
-}
-
-/** The options that choose tensors, as on the command line: `--filter a* --exclude *.bias`. */
-function choiceText(options: OptionValues): string {
-  return ['filter', 'exclude']
-    .flatMap((name) => optionValues(options, name).map((glob) => `--${name} ${glob}`))
-    .map((text) => visible(text, SHOWN_NAME_LENGTH))
-    .join(' ');
-}
-
-/** The message when `--filter` and `--exclude` leave no tensor. */
-export function nothingChosen(options: OptionValues): string {
-  const hasExclude = optionValues(options, 'exclude').length > 0;
-  return hasExclude
-    ? `${choiceText(options)} leaves no tensor`
-    : `no name matches ${choiceText(options)}`;
 }
 
 /** Options with patterns that no tensor matched, as on the command line. */

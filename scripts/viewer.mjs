@@ -33,9 +33,14 @@ const entries = Object.fromEntries(
 );
 entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 
-/** Pages read no GGUF files: the kernels of their block types, and the codebooks, are left out. */
-const BLOCKS = /[\\/]quantized[\\/]blocks[\\/]kernels\.ts$/;
-const NO_BLOCKS = 'export const blockKernels = undefined;';
+/** The page reads no GGUF files: their headers, the kernels of their block types and the codebooks are left out. */
+const LEFT_OUT = [
+  [/[\\/]quantized[\\/]blocks[\\/]kernels\.ts$/, 'export const blockKernels = undefined;'],
+  [
+    /[\\/]remote[\\/]gguf-file\.ts$/,
+    'export const fetchGguf = undefined, ggufNames = undefined, requireTensorCount = undefined;',
+  ],
+];
 
 const LATE_IMPORT = /const (\{[^}]*\}) = await import\('([^']+)'\);/g;
 
@@ -47,7 +52,8 @@ const early = {
   name: 'early',
   setup({ onLoad }) {
     onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path }) => {
-      const text = BLOCKS.test(path) ? NO_BLOCKS : readFileSync(path, 'utf8');
+      const [, leftOut] = LEFT_OUT.find(([pattern]) => pattern.test(path)) ?? [];
+      const text = leftOut ?? readFileSync(path, 'utf8');
       const imports = Array.from(
         text.matchAll(LATE_IMPORT),
         ([, names, from]) => `import ${names} from '${from}';`,

@@ -100,12 +100,19 @@ export async function convert<const Dry extends boolean | undefined = false>(
   return result as DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>;
 }
 
+/** An address whose path ends so; files of other names are safetensors. */
+const GGUF_NAME = /\.gguf(?:[?#].*)?$/is;
+
 async function convertKind(
   source: Source,
   target: string | URL,
   options: (ConversionOptions & DryRun) | undefined,
 ): Promise<ConversionPlan | ConvertedCheckpoint> {
   if (typeof source !== 'string' && !isUrl(source)) {
+    const { convert } = await import('./convert-opened.js');
+    return await convert(source, target, options);
+  }
+  if (isAddress(source) && GGUF_NAME.test(String(source))) {
     const { convert } = await import('./convert-opened.js');
     return await convert(source, target, options);
   }

@@ -24,8 +24,9 @@ const BROWSER: RemoteRuntime = {
 export async function openRemote(
   source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions = {},
+  formats?: readonly string[],
 ): Promise<RemoteCheckpoint> {
-  return await openRemoteIn(BROWSER, source, options);
+  return await openRemoteIn(BROWSER, source, options, { formats });
 }
 
 /**

@@ -16,6 +16,7 @@ import type { SourceMetadata } from '../file/shards/metadata.js';
 import { siblingName } from '../file/shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
 import { Catalog, type LocatedTensor } from '../file/source/catalog.js';
+import type { PlainValue } from '../file/source/plain-value.js';
 import { requireStreamOptions, type StreamOptions, streamTensors } from '../file/source/stream.js';
 import { summarize } from '../file/source/summary.js';
 import type {
@@ -180,8 +181,8 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /** The format of the files. */
-  get format(): 'safetensors' {
-    return 'safetensors';
+  get format(): 'safetensors' | 'gguf' {
+    return this.#tensors.format;
   }
 
   /** Only torch checkpoints have a root. */
@@ -189,9 +190,9 @@ export class RemoteCheckpoint implements TensorSource {
     return undefined;
   }
 
-  /** Only torch checkpoints have more than tensors. */
-  async extra(): Promise<null> {
-    return null;
+  /** All metadata of a GGUF model, as of a `Checkpoint`; null for safetensors. */
+  async extra(): Promise<PlainValue> {
+    return this.#tensors.extra;
   }
 
   /**

@@ -29,7 +29,7 @@ import { type NoRemoteModel, requireModel } from './found-file.js';
 import { FIRST_BYTE_LENGTH } from './read-header.js';
 import type { RemoteSettings } from './receiver.js';
 import type { RemoteSource } from './remote-file.js';
-import { RemoteShards } from './remote-shards.js';
+import { RemoteShards, type RemoteShardsOptions } from './remote-shards.js';
 import type { Fetch } from './session.js';
 import { findRemote, type SourceChoice } from './source.js';
 import type { Digest } from './whole-digests.js';
@@ -102,17 +102,22 @@ export function requireRemoteOptions(
   return { maxBufferByteLength, concurrency, digest: verify ? digest : undefined };
 }
 
+/** What to accept. */
+interface RemoteReading extends Pick<RemoteShardsOptions, 'formats'> {
+  /** Whether to accept files that are not a model, to inspect them. */
+  readonly acceptsIncomplete?: boolean;
+}
+
 /**
- * Opens a checkpoint: fetches the index, or the header of the only file. `acceptsIncomplete` is for inspecting files
- * that are not a model.
+ * Opens a checkpoint: fetches the index, or the header of the only file.
  */
 export async function openRemoteIn(
   runtime: RemoteRuntime,
   source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions,
-  acceptsIncomplete = false,
+  reading: RemoteReading = {},
 ): Promise<RemoteCheckpoint> {
-  return requireModel(await openModelIn(runtime, source, options, acceptsIncomplete));
+  return requireModel(await openModelIn(runtime, source, options, reading));
 }
 
 /** As {@link openRemoteIn}; a folder without a model is a result. */
@@ -120,7 +125,7 @@ export async function openModelIn(
   runtime: RemoteRuntime,
   source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions,
-  acceptsIncomplete = false,
+  { acceptsIncomplete = false, formats }: RemoteReading = {},
 ): Promise<RemoteCheckpoint | NoRemoteModel> {
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
@@ -131,7 +136,7 @@ export async function openModelIn(
     try {
       const shards = await RemoteShards.open(
         found,
-        { maxHeaderByteLength, acceptsIncomplete },
+        { maxHeaderByteLength, acceptsIncomplete, formats },
         signal,
       );
       return RemoteCheckpoint.of(shards, limits);

@@ -6,8 +6,8 @@ import type {
   VerificationReport,
 } from '../file/shards/verification-report.js';
 import type { CountedFiles, LocatedTensor } from '../file/source/catalog.js';
+import type { PlainValue } from '../file/source/plain-value.js';
 import type { SiblingFile } from '../file/source/tensor-info.js';
-import type { Header } from '../header/header.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { runAsync } from '../work/work.js';
@@ -19,6 +19,7 @@ import {
   wantSlice,
   wantTensor,
 } from './fetch-tensors.js';
+import type { RemoteContents } from './read-header.js';
 import type { RemoteShards } from './remote-shards.js';
 import type { RemoteTensors, TensorFetchOptions } from './remote-tensors.js';
 
@@ -36,6 +37,14 @@ export class RemoteFiles implements RemoteTensors {
 
   get files(): CountedFiles {
     return this.#shards;
+  }
+
+  get format(): 'safetensors' | 'gguf' {
+    return this.#shards.values === null ? 'safetensors' : 'gguf';
+  }
+
+  get extra(): PlainValue {
+    return this.#shards.values?.decode() ?? null;
   }
 
   get path(): string {
@@ -120,6 +129,6 @@ export class RemoteFiles implements RemoteTensors {
   }
 
   #fetchable({ shard, name, contents, entry }: LocatedTensor): FetchableTensor {
-    return { name, header: contents as Header, entry, file: this.#shards.file(shard) };
+    return { name, header: contents as RemoteContents, entry, file: this.#shards.file(shard) };
   }
 }

@@ -1,7 +1,7 @@
 /** The shards of a remote checkpoint: fetches each header once, on first use. */
 
 import { absenceIn } from '../errors/absence.js';
-import { RemoteError } from '../errors/errors.js';
+import { FormatError, RemoteError } from '../errors/errors.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { MAX_CONFIG_BYTE_LENGTH, maxSiblingByteLength } from '../file/shards/file-names.js';
 import { isOfFile } from '../file/shards/file-problems.js';
@@ -19,12 +19,20 @@ import {
 import { verifyHeaders } from '../file/shards/verify-headers.js';
 import type { CountedFiles } from '../file/source/catalog.js';
 import type { SiblingFile } from '../file/source/tensor-info.js';
+import type { GgufContents } from '../foreign/gguf/header/contents.js';
+import type { GgufValues } from '../foreign/gguf/header/values.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
 import { ofEach, SharedCall, withScope } from '../work/scope.js';
 import { Slots } from '../work/slots.js';
 import { call, immediate, runAsync, type Work } from '../work/work.js';
-import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
+import {
+  type FetchedHeader,
+  FIRST_BYTE_LENGTH,
+  fetchRestOfHeader,
+  parseFetched,
+  type RemoteContents,
+} from './read-header.js';
 import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
 import { requireRemoteModel } from './require-model.js';
@@ -38,11 +46,16 @@ const HEADERS_AT_ONCE = 16;
  */
 const HEADERS_UNDER_WAY = 2 * HEADERS_AT_ONCE;
 
+/** The formats of remote files. */
+const FORMATS: readonly string[] = ['safetensors', 'gguf'];
+
 /** Options for the files of a remote checkpoint. */
-interface RemoteShardsOptions {
+export interface RemoteShardsOptions {
   readonly maxHeaderByteLength?: number | undefined;
   /** Whether to accept files that are not a model, to inspect them. */
   readonly acceptsIncomplete?: boolean | undefined;
+  /** The formats to read: safetensors and GGUF by default. */
+  readonly formats?: readonly string[] | undefined;
 }
 
 /** Files by their position in the index. */
@@ -53,10 +66,12 @@ export class RemoteShards implements CountedFiles {
   /** Names as in the index, without `.` parts; the file's name when there is no index. */
   readonly names: readonly string[];
   readonly #options: RemoteShardsOptions;
+  /** Of a GGUF model; known once it is open. */
+  #values: GgufValues | null = null;
   /** Created on first use: an index may name very many. */
   readonly #files = new Map<number, RemoteFile>();
-  readonly #headers = new Map<number, Header>();
-  readonly #calls = new Map<number, SharedCall<Header>>();
+  readonly #headers = new Map<number, RemoteContents>();
+  readonly #calls = new Map<number, SharedCall<RemoteContents>>();
   /** Siblings of the weights by their names; undefined if the server lacks the file. */
   readonly #siblings = new Map<string, SiblingFile | undefined>();
   readonly #siblingCalls = new Map<string, SharedCall<SiblingFile | undefined>>();
@@ -67,12 +82,13 @@ export class RemoteShards implements CountedFiles {
     source: RemoteSource,
     index: CheckpointIndex | null,
     options: RemoteShardsOptions,
+    names: readonly string[] = shardNames(source, index),
   ) {
     const { path } = source.file;
     this.source = source;
     this.index = index;
     for (const name of index?.shards ?? []) requireInside(name, path);
-    this.names = shardNames(source, index);
+    this.names = names;
     this.#options = options;
   }
 
@@ -92,16 +108,42 @@ export class RemoteShards implements CountedFiles {
       const shards = new RemoteShards(source, index, options);
       if (index !== null) return shards;
       const headers = await runAsync(shards.allContents(), signal);
-      return kind === 'shards' ? await shards.#withIndex(headers, signal) : shards;
+      if (kind === 'shards') return await shards.#withIndex(headers, signal);
+      const [first] = headers as [RemoteContents];
+      return first instanceof Header ? shards : await shards.#allOfSplit(first, signal);
     } catch (error) {
       throw source.withoutSecrets(error);
     }
   }
 
+  /** All files of a GGUF model, given the header of one. */
+  async #allOfSplit(first: GgufContents, signal: AbortSignal): Promise<RemoteShards> {
+    this.#values = first.values;
+    const [own] = this.names as [string];
+    const { ggufNames, requireTensorCount } = await import('./gguf-file.js');
+    const { path } = this.source.file;
+    const names = ggufNames(first, own, { path, hasFolder: this.source.folder !== null });
+    if (names.length === 1) return this;
+    const all = new RemoteShards(this.source, null, this.#options, names);
+    all.#headers.set(names.indexOf(own), first);
+    const headers = await runAsync(all.allContents(), signal);
+    const count = headers.reduce((sum, { size }) => sum + size, 0);
+    const { values, metadata } = headers[0] as GgufContents;
+    requireTensorCount(values, count, path);
+    const shardExtension = own.slice(own.lastIndexOf('.'));
+    const indexed = await all.#withIndex(headers, signal, { metadata, shardExtension });
+    indexed.#values = values;
+    return indexed;
+  }
+
   /** The same shards, with the index that they lack. */
-  async #withIndex(headers: readonly Header[], signal: AbortSignal): Promise<RemoteShards> {
+  async #withIndex(
+    headers: readonly RemoteContents[],
+    signal: AbortSignal,
+    options?: Parameters<typeof impliedIndex>[2],
+  ): Promise<RemoteShards> {
     const named = headers.map((header, shard) => ({ name: this.names[shard] as string, header }));
-    const index = await runAsync(impliedIndex(named, this.source.file.path), signal);
+    const index = await runAsync(impliedIndex(named, this.source.file.path, options), signal);
     const shards = new RemoteShards(this.source, index, this.#options);
     // The index lists shards in the order of their tensors, and none without tensors.
     for (const { name, header } of named) {
@@ -109,6 +151,11 @@ export class RemoteShards implements CountedFiles {
       if (shard !== -1) shards.#headers.set(shard, header);
     }
     return shards;
+  }
+
+  /** The metadata of a GGUF model; null for safetensors. */
+  get values(): GgufValues | null {
+    return this.#values;
   }
 
   /** The checks of `verify`. */
@@ -123,11 +170,11 @@ export class RemoteShards implements CountedFiles {
   /** The checkpoint notices its own close. */
   requireOpen(): void {}
 
-  onlyContents(): Header {
-    return this.#headers.get(0) as Header;
+  onlyContents(): RemoteContents {
+    return this.#headers.get(0) as RemoteContents;
   }
 
-  contentsOf(shards: readonly number[]): Work<Header[]> {
+  contentsOf(shards: readonly number[]): Work<RemoteContents[]> {
     return call({
       sync: () => shards.map((shard) => this.#fetched(shard)),
       // A few at a time: calls for all at once would take much memory.
@@ -136,11 +183,11 @@ export class RemoteShards implements CountedFiles {
     });
   }
 
-  allContents(): Work<Header[]> {
+  allContents(): Work<RemoteContents[]> {
     return this.contentsOf([...this.names.keys()]);
   }
 
-  contentsAndConfig(): Work<{ contents: readonly Header[]; config: unknown }> {
+  contentsAndConfig(): Work<{ contents: readonly RemoteContents[]; config: unknown }> {
     return call({
       async: async (ends) => {
         return await withScope([ends], async ({ signal }) => {
@@ -155,7 +202,7 @@ export class RemoteShards implements CountedFiles {
   }
 
   /** Throws a TypeError `ERR_INVALID_STATE` for a header that has not been fetched. */
-  #fetched(shard: number): Header {
+  #fetched(shard: number): RemoteContents {
     const header = this.#headers.get(shard);
     if (header !== undefined) return header;
     const message =
@@ -166,7 +213,8 @@ export class RemoteShards implements CountedFiles {
   /** The file of a shard. */
   file(shard: number): RemoteFile {
     const { file: only, folder } = this.source;
-    if (this.source.kind === 'file' || folder === null) return only;
+    const isOnly = this.source.kind === 'file' && this.index === null && this.names.length === 1;
+    if (isOnly || folder === null) return only;
     const name = this.names[shard] as string;
     const file = this.#files.get(shard) ?? folder.file(this.#placeOf(name));
     this.#files.set(shard, file);
@@ -179,7 +227,7 @@ export class RemoteShards implements CountedFiles {
   }
 
   /** The header of a shard. Callers at the same time share one request. */
-  async header(shard: number, signal: AbortSignal): Promise<Header> {
+  async header(shard: number, signal: AbortSignal): Promise<RemoteContents> {
     const header = this.#headers.get(shard);
     if (header !== undefined) return header;
     let call = this.#calls.get(shard);
@@ -217,27 +265,27 @@ export class RemoteShards implements CountedFiles {
   async verify(signal: AbortSignal, reason: UnverifiedReason): Promise<VerificationReport> {
     const { index, names } = this;
     const problems = await this.#problemsByName(signal);
-    const settle = async (shard: number, ends: AbortSignal): Promise<Header | Error> => {
+    const settle = async (shard: number, ends: AbortSignal): Promise<SettledHeader> => {
       try {
-        return await this.header(shard, ends);
+        return { header: await this.header(shard, ends) };
       } catch (error) {
         if (!isOfFile(error)) throw error;
-        return this.source.withoutSecrets(error) as Error;
+        return { error: this.source.withoutSecrets(error) };
       }
     };
     const found = await ofEach(names.keys(), HEADERS_UNDER_WAY, settle, signal);
-    const headerOf = (shard: number): Work<Header> =>
+    const headerOf = (shard: number): Work<RemoteContents> =>
       immediate(() => {
-        const one = found[shard] as Header | Error;
-        if (one instanceof Header) return one;
-        throw one;
+        const one = found[shard] as SettledHeader;
+        if ('header' in one) return one.header;
+        throw one.error;
       });
     const checked = { index, name: fileName(this.path), names, problems };
     const all = await runAsync(verifyHeaders(checked, headerOf), signal);
     const files = found.map((one, shard) => {
       const name = names[shard] as string;
-      return one instanceof Header
-        ? unverifiedFile(name, one.size, reason)
+      return 'header' in one
+        ? unverifiedFile(name, one.header.size, reason)
         : unverifiedFile(name, 0, 'unreadable');
     });
     return reportOf(this.checks, all, files);
@@ -264,18 +312,27 @@ export class RemoteShards implements CountedFiles {
     return isChosen(found) ? found.problems : [];
   }
 
-  async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {
+  async #fetchHeader(shard: number, signal: AbortSignal): Promise<RemoteContents> {
     const file = this.file(shard);
-    const { maxHeaderByteLength, acceptsIncomplete } = this.#options;
-    let fetched: FetchedHeader | undefined;
+    const { maxHeaderByteLength, acceptsIncomplete, formats = FORMATS } = this.#options;
+    let fetched: FetchedHeader | GgufContents | undefined;
     const fetch = async (release: () => void): Promise<void> => {
       signal.throwIfAborted();
-      fetched = await fetchHeader(file, maxHeaderByteLength, signal, release);
+      const start = await file.readStart(FIRST_BYTE_LENGTH, signal, release);
+      const isGguf = String.fromCharCode(...start.bytes.subarray(0, 4)) === 'GGUF';
+      if (!isGguf) requireFormat('safetensors', formats, file.path);
+      if (isGguf && formats.includes('gguf')) {
+        const { fetchGguf } = await import('./gguf-file.js');
+        fetched = await fetchGguf(file, start, maxHeaderByteLength, signal);
+      } else {
+        fetched = await fetchRestOfHeader(file, start, maxHeaderByteLength, signal);
+      }
     };
     await this.#underWay.run(() => this.#atFirstHost.run(fetch));
+    const read = fetched as FetchedHeader | GgufContents;
     // The next request is in flight meanwhile.
-    const header = await parseFetched(fetched as FetchedHeader, signal);
-    if (acceptsIncomplete !== true) {
+    const header = 'start' in read ? await parseFetched(read, signal) : read;
+    if (acceptsIncomplete !== true && header instanceof Header) {
       const name = fileName(this.names[shard] as string);
       const found = { header, name, file, isIndexed: this.index !== null };
       await requireRemoteModel(found, this.source.folder, signal);
@@ -283,6 +340,16 @@ export class RemoteShards implements CountedFiles {
     this.#headers.set(shard, header);
     return header;
   }
+}
+
+/** A header, or the reason why it cannot be read. */
+type SettledHeader = { readonly header: RemoteContents } | { readonly error: unknown };
+
+/** Throws a FormatError `SAFETENSORS_FOREIGN_FORMAT` for a format that the caller excludes. */
+function requireFormat(format: string, formats: readonly string[], path: string): void {
+  if (formats.includes(format)) return;
+  const message = `expected ${formats.join(' or ')}, found ${format}`;
+  throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
 
 function shardNames(

@@ -6,6 +6,7 @@ import type {
   VerificationReport,
 } from '../file/shards/verification-report.js';
 import type { CountedFiles, LocatedTensor } from '../file/source/catalog.js';
+import type { PlainValue } from '../file/source/plain-value.js';
 import type { SiblingFile } from '../file/source/tensor-info.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -20,6 +21,9 @@ export interface TensorFetchOptions {
 /** Tensors by shard; work ends with the signal of its scope. */
 export interface RemoteTensors {
   readonly path: string;
+  readonly format: 'safetensors' | 'gguf';
+  /** What a file has besides tensors; null for safetensors. */
+  readonly extra: PlainValue;
   /** Names of the shards; of a view those of its base. */
   readonly shards: readonly string[];
   /** Where the tensors are listed. */

@@ -6,6 +6,7 @@ import type {
   VerificationReport,
 } from '../file/shards/verification-report.js';
 import type { CountedFiles, LocatedTensor } from '../file/source/catalog.js';
+import type { PlainValue } from '../file/source/plain-value.js';
 import type { SiblingFile } from '../file/source/tensor-info.js';
 import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../file/source/view.js';
 import type { SliceIndices } from '../tensor/slice.js';
@@ -43,6 +44,14 @@ export class RemoteView implements RemoteTensors {
     this.#requireOpenBase = requireOpenBase;
     this.#contents = new ViewContents(parts);
     this.#parts = parts;
+  }
+
+  get format(): 'safetensors' | 'gguf' {
+    return this.#tensors.format;
+  }
+
+  get extra(): PlainValue {
+    return this.#tensors.extra;
   }
 
   get path(): string {

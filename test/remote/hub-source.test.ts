@@ -173,7 +173,7 @@ describe('a repository', () => {
     ['org/nothing/model.gguf', 'a GGUF file'],
   ])('has files of other formats, which are not taken for folders: %s', async (id, format) => {
     vi.stubEnv('HF_ENDPOINT', hub.url);
-    const opened = openRemote(`hf://${id}`);
+    const opened = openRemote(`hf://${id}`, { formats: ['safetensors'] });
     await expect(opened).rejects.toThrow(`looks like ${format}`);
     await expect(opened).rejects.toBeInstanceOf(FormatError);
     expect(hub.requests.filter(({ server }) => server === 'hub')).toHaveLength(1);

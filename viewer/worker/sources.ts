@@ -44,7 +44,11 @@ export interface Source {
 const sources = new Map<SourceId, Source>();
 let lastId = 0;
 
-async function openPlace(place: Place, options: OpenSourceOptions): Promise<RemoteCheckpoint> {
+/** The page has no reader of GGUF: `serve` shows such files as safetensors. */
+const FORMATS = ['safetensors'] as const;
+
+async function openPlace(place: Place, given: OpenSourceOptions): Promise<RemoteCheckpoint> {
+  const options = { ...given, formats: FORMATS };
   if (place.kind === 'files') return await open(place.files, options);
   const headers = place.kind === 'served' ? place.headers : undefined;
   // A text without a scheme would be a path, which a page has none of.

@@ -1,10 +1,15 @@
 /** Compares an index with the headers of its shards, both ways, wherever these come from. */
 
 import { quoteName } from '../../errors/errors.js';
-import type { Header } from '../../header/header.js';
+import type { FileContents } from '../../header/file-contents.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
 import { problemOf } from './file-problems.js';
 import type { CheckpointProblem } from './verification-report.js';
+
+/** The contents of a shard, and the length of its tensors. */
+export interface CheckedContents extends FileContents {
+  readonly dataByteLength: number;
+}
 
 /** A tensor that is not in the shard that the index names. */
 export function missingTensor(file: string, tensor: string): CheckpointProblem {
@@ -32,7 +37,7 @@ export class IndexCheck {
   }
 
   /** A shard, by its position in the index. */
-  add(shard: number, header: Header): void {
+  add(shard: number, header: CheckedContents): void {
     this.#byteLength += header.dataByteLength;
     if (this.#index !== null) this.#compareNames(this.#index, shard, header);
   }
@@ -49,7 +54,7 @@ export class IndexCheck {
     return this.#problems;
   }
 
-  #compareNames(index: CheckpointIndex, shard: number, header: Header): void {
+  #compareNames(index: CheckpointIndex, shard: number, header: FileContents): void {
     const places = index.placesIn(shard, header);
     const isComplete = !places.includes(-1);
     // Names are unique on both sides: when all were found and the numbers are equal, none is left.

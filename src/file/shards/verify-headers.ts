@@ -1,9 +1,8 @@
 /** Finds every problem of the headers and the index of a checkpoint, wherever its files are. */
 
-import type { Header } from '../../header/header.js';
 import type { Work } from '../../work/work.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
-import { IndexCheck } from './checkpoint-index-check.js';
+import { type CheckedContents, IndexCheck } from './checkpoint-index-check.js';
 import { isOfFile, problemOf } from './file-problems.js';
 import { impliedIndex, type ShardNames } from './implied-index.js';
 import type { CheckpointProblem } from './verification-report.js';
@@ -29,7 +28,7 @@ export interface FoundShards {
  */
 export function* verifyHeaders(
   { index, name, names, isIndexMissing = false, problems = [] }: FoundShards,
-  headerOf: (shard: number) => Work<Header>,
+  headerOf: (shard: number) => Work<CheckedContents>,
 ): Work<CheckpointProblem[]> {
   const check = new IndexCheck(index, name, names);
   const unindexed: ShardNames[] = [];

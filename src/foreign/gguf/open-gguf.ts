@@ -4,10 +4,9 @@ import { basename } from 'node:path';
 import { type OptionNames, requireInteger, requireOptions } from '../../errors/arguments.js';
 import { type ErrorContext, FormatError, type SafetensorsError } from '../../errors/errors.js';
 import type { Checkpoint } from '../../file/checkpoint/checkpoint.js';
-import type { Quantization } from '../../file/source/tensor-info.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
-import { type BlockType, blockScheme } from '../../quantized/blocks/types.js';
+import type { BlockType } from '../../quantized/blocks/types.js';
 import type { StorageBytes } from '../../tensor/storage/computed.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import { immediate, runSync } from '../../work/work.js';
@@ -20,7 +19,9 @@ import type { ForeignTensor } from '../tensors/foreign-tensor.js';
 import type { Change } from '../tensors/strided-fill.js';
 import { cStrides } from '../tensors/tensor-layout.js';
 import { changeOf } from '../value-changes.js';
+import { blockQuantization } from './header/contents.js';
 import { type GgufHeader, type GgufTensor, readGgufHeader } from './header/read-header.js';
+import { requireTensorCount } from './header/split-names.js';
 import { splitPaths } from './split-files.js';
 
 /** Options of GGUF files. */
@@ -107,11 +108,7 @@ function checkpointOf(files: readonly GgufFile[], paths: readonly string[]): Che
   const problems = files.flatMap((file) => file.problems);
   const info = { format: 'gguf', extra: () => values.decode(), problems } as const;
   const count = files.reduce((sum, { shard }) => sum + shard.contents.size, problems.length);
-  const declared = values.number('split.tensors.count') ?? count;
-  if (files.length > 1 && declared !== count) {
-    const message = `the metadata declares ${declared} tensors in all files, but they have ${count}`;
-    throw new FormatError('SAFETENSORS_INVALID_GGUF', message, { path });
-  }
+  if (files.length > 1) requireTensorCount(values, count, path);
   return foreignCheckpoint(
     files.map(({ shard }, i) => ({ shard, path: paths[i] as string })),
     info,
@@ -127,18 +124,6 @@ function problemOf(
   if (!isBigEndian || type.block === null || type.block.words !== null) return undefined;
   const message = `${type.name} in big-endian files is not supported: convert the file to little-endian`;
   return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, { path, tensor: name });
-}
-
-/** Returns how a tensor of blocks is stored; undefined for unquantized tensors. */
-function blockQuantization({ name, type, byteLength }: GgufTensor): Quantization | undefined {
-  if (type.block === null) return undefined;
-  return Object.freeze({
-    scheme: blockScheme(type.name),
-    bits: type.block.bits,
-    block: Object.freeze([1, type.block.length]),
-    storedAs: Object.freeze({ weight: name }),
-    byteLength,
-  });
 }
 
 /** The tensor of a file in its storage. Bytes of big-endian files are swapped on use. */

@@ -46,7 +46,11 @@ export function requireOpenOptions(options: OpenSourceOptions): void {
 }
 
 /** `open` of this runtime. */
-type OpenRemote = (source: RequestedSource, options: RemoteOptions) => Promise<RemoteCheckpoint>;
+type OpenRemote = (
+  source: RequestedSource,
+  options: RemoteOptions,
+  formats: readonly string[],
+) => Promise<RemoteCheckpoint>;
 
 /**
  * Opens a source that is read by requests; the options are checked.
@@ -61,8 +65,9 @@ export async function openRequested(
 ): Promise<RemoteCheckpoint> {
   const { remote = true, formats, signal } = options;
   requireLocal(source, remote);
-  requireFormat('safetensors', requireFormats(formats));
-  return await openRemote(source, { ...usedOptions(options, 'remote'), signal });
+  const read = requireFormats(formats);
+  if (!read.includes('gguf')) requireFormat('safetensors', read);
+  return await openRemote(source, { ...usedOptions(options, 'remote'), signal }, read);
 }
 
 /** Throws for an address where only local sources are allowed; the message shows no secrets. */

@@ -2,6 +2,7 @@
 
 import { absenceIn } from '../../errors/absence.js';
 import { RemoteError } from '../../errors/errors.js';
+import type { Header } from '../../header/header.js';
 import { withScope } from '../../work/scope.js';
 import { runAsync } from '../../work/work.js';
 import { requireModel } from '../found-file.js';
@@ -55,6 +56,9 @@ interface OpenedModel {
   readonly shards: RemoteShards;
 }
 
+/** The result describes headers of safetensors. */
+const ONLY_SAFETENSORS = { formats: ['safetensors'] } as const;
+
 /** Settings for finding a model. */
 interface Finder {
   open(signal: AbortSignal): Promise<OpenedModel>;
@@ -95,7 +99,7 @@ async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Pr
   const { path, shards } = await opening;
   const { index, names } = shards;
   const readShard = async (name: string, shard: number): Promise<ReadShard> => {
-    const header = await shards.header(shard, signal);
+    const header = (await shards.header(shard, signal)) as Header;
     return { name, header, record: headerRecord(header) };
   };
   const convertIndex = async (): Promise<ReadIndex | null> =>
@@ -135,7 +139,7 @@ async function inRepository(
       for (const candidate of paths) {
         try {
           const source = asSource(session, sourceOfPath(repository, candidate));
-          const shards = await RemoteShards.open(source, {}, signal);
+          const shards = await RemoteShards.open(source, ONLY_SAFETENSORS, signal);
           return { path: candidate, shards };
         } catch (error) {
           if (absenceIn(error) === undefined) throw error;
@@ -162,7 +166,7 @@ function atSource(params: SourceParams, settings: RemoteSettings): Finder {
   return {
     async open(signal) {
       const source = requireModel(await findSource(params.source, options, settings, signal));
-      const shards = await RemoteShards.open(source, {}, signal);
+      const shards = await RemoteShards.open(source, ONLY_SAFETENSORS, signal);
       return { path: source.file.path, shards };
     },
     config: async (opening) => (await opening).shards.source.folder?.file('config.json'),

@@ -21,7 +21,7 @@ function runtime(): RemoteRuntime {
  * Opens a remote checkpoint: one request for a file, which brings its header, or for an index; a second one only for
  * a header of more than 100 000 bytes. Fetches no tensor data.
  *
- * `source` is the URL of a `.safetensors` file or of an index, on any server that answers ranges; a repository on the
+ * `source` is the URL of a `.safetensors` or `.gguf` file or of an index, on any server that answers ranges; a repository on the
  * Hub, as `hf://org/name@revision/path` or as the address of one of its pages, for which at most two requests more
  * find out what it has; a Blob, such as a dropped file; a Map of Blobs by path, which are the files of a folder; or
  * your own reader.
@@ -36,8 +36,9 @@ function runtime(): RemoteRuntime {
 export async function openRemote(
   source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions = {},
+  formats?: readonly string[],
 ): Promise<RemoteCheckpoint> {
-  return await openRemoteIn(runtime(), source, options);
+  return await openRemoteIn(runtime(), source, options, { formats });
 }
 
 /** As {@link openRemote}; opens every model of a pipeline, which is found by the same requests. */
@@ -56,7 +57,7 @@ export async function openRemoteForInspection(
   source: string,
   options: RemoteOptions,
 ): Promise<RemoteCheckpoint> {
-  return await openRemoteIn(runtime(), source, options, true);
+  return await openRemoteIn(runtime(), source, options, { acceptsIncomplete: true });
 }
 
 /**

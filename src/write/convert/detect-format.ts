@@ -14,7 +14,7 @@ import { hasModel } from '../../file/shards/model-choice.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { isDistributed, METADATA_FILE } from '../../foreign/distributed/rank-files.js';
 import { fileKindOf, isSafetensorsStart, isUnreadKind } from '../../foreign/file-kind.js';
-import { splitNameOf } from '../../foreign/gguf/split-files.js';
+import { splitNameOf } from '../../foreign/gguf/header/split-names.js';
 import { lookInto } from '../../foreign/open-file.js';
 import { firstEntryName } from '../../foreign/zip/local-header.js';
 import { foreignFormatOf } from '../../header/foreign-formats.js';

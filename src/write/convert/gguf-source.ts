@@ -2,6 +2,7 @@
 
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { Quantization } from '../../file/source/tensor-info.js';
 import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
 import type { Dtype } from '../../header/dtype.js';
@@ -37,10 +38,9 @@ export async function ggufSource(
   { verify, dequantize, signal }: GgufSourceOptions,
 ): Promise<ConversionSource> {
   try {
-    const metadata = new Map([PYTORCH, ...(checkpoint.metadata ?? [])]);
     const files = {
       ...openFilesOf(checkpoint, undefined),
-      metadata: { files: [metadata], index: null },
+      metadata: ggufMetadata(checkpoint.metadata),
     };
     if (dequantize === undefined) return conversionSource(withoutBlocks(files), verify);
     const source = conversionSource(files, verify);
@@ -60,6 +60,11 @@ export async function ggufSource(
     checkpoint.close();
     throw error;
   }
+}
+
+/** The metadata of a converted GGUF model. */
+export function ggufMetadata(metadata: ReadonlyMap<string, string> | null): SourceMetadata {
+  return { files: [new Map([PYTORCH, ...(metadata ?? [])])], index: null };
 }
 
 /** The same files with problems in place of the tensors of blocks. */

@@ -2,7 +2,7 @@
 
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
-import type { SiblingFile, TensorEntry } from '../../file/source/tensor-info.js';
+import type { Quantization, SiblingFile, TensorEntry } from '../../file/source/tensor-info.js';
 import { dequantize } from '../../quantized/dequantize.js';
 import type { QuantizedSource } from '../../quantized/source.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
@@ -11,6 +11,7 @@ import { mapYielding } from '../../work/items.js';
 import { immediate } from '../../work/work.js';
 import { configNames } from '../checkpoint/dequantized-files.js';
 import type { SourceTensor } from '../checkpoint/source.js';
+import { blockError, isStoredBlocks } from '../input/block-tensors.js';
 import {
   type ComputedPayload,
   type FilePayload,
@@ -19,11 +20,13 @@ import {
 } from '../input/tensor-input.js';
 import { payloadFill } from '../save/verifying-fill.js';
 import { selectionSource, throwTogether } from '../selection/select.js';
+import { ggufMetadata } from './gguf-source.js';
 import type { ConversionOpening, ConversionSource, SourceTensorInfo } from './source.js';
 
 /** Members of the library's handles, local and remote. */
 export interface OpenCheckpoint extends QuantizedSource {
   readonly local: boolean;
+  readonly format: string;
   readonly path: string | undefined;
   readonly metadata: ReadonlyMap<string, string> | null;
   readonly problems: readonly SafetensorsError[];
@@ -52,8 +55,14 @@ export async function openedSource(
 ): Promise<ConversionSource> {
   try {
     const shown = dtype === undefined ? opened : await dequantize(opened, { signal });
-    const entries = await shown.tensors({ signal });
-    const { path, metadata, problems } = shown;
+    const listed = await shown.tensors({ signal });
+    const { path, metadata } = shown;
+    const blocks = shown.format === 'gguf' ? listed.filter(isStoredBlocks) : [];
+    const entries = blocks.length === 0 ? listed : listed.filter((one) => !isStoredBlocks(one));
+    const unwritten = blocks.map(({ name, quantization }): SafetensorsError => {
+      return blockError((quantization as Quantization).scheme, name, path);
+    });
+    const problems = [...shown.problems, ...unwritten];
     // Those with a tensor matter only if it is selected.
     throwTogether(
       problems.filter(({ tensor }) => tensor === undefined),
@@ -84,7 +93,7 @@ export async function openedSource(
         const names = new Set([...tensors, ...unselectable].map(({ name }) => name));
         return { ...selectionSource(names, metadata, path), tensors, unselectable };
       },
-      metadataOf: () => shown.sourceMetadata(),
+      metadataOf: () => (shown.format === 'gguf' ? ggufMetadata(metadata) : shown.sourceMetadata()),
       verify: async (tensors) => {
         const written = new Set(tensors.map(({ name }) => name));
         const weights = entries.filter(({ name }) => written.has(name));

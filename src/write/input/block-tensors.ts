@@ -3,7 +3,7 @@
  */
 
 import { QuantizationError } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/tensor-info.js';
+import type { Quantization, TensorEntry } from '../../file/source/tensor-info.js';
 import { VIEW_OF } from '../../file/source/view.js';
 
 /** Members of the library's handles. */
@@ -31,11 +31,15 @@ export function blockError(
  */
 export function rejectBlocks(tensors: unknown): void {
   if (!isHandle(tensors) || tensors.format !== 'gguf') return;
-  for (const { name, dtype, quantization } of tensors.entriesNow()) {
-    // The values of a dequantized view are F32.
-    if (quantization === undefined || dtype !== 'U8') continue;
-    throw blockError(quantization.scheme, name, tensors.path);
-  }
+  const blocks = tensors.entriesNow().find(isStoredBlocks);
+  if (blocks === undefined) return;
+  const { name, quantization } = blocks;
+  throw blockError((quantization as Quantization).scheme, name, tensors.path);
+}
+
+/** Whether a tensor of a GGUF checkpoint is blocks as they are stored; the values of a dequantized view are F32. */
+export function isStoredBlocks({ dtype, quantization }: TensorEntry): boolean {
+  return quantization !== undefined && dtype === 'U8';
 }
 
 function isHandle(tensors: unknown): tensors is Handle {

@@ -15,6 +15,9 @@ export interface HeaderFile {
 /** Bytes of the first read: enough for the header of a model without a vocabulary. */
 const FIRST_BYTE_LENGTH = 64 * 1024;
 
+/** Minimum of bytes of each further read, which takes a request of a remote file. */
+const STEP_BYTE_LENGTH = 2 * 2 ** 20;
+
 /** Counts above this are wrong, not those of a file that ends early. */
 const PLAUSIBLE_COUNT = 2 ** 30;
 
@@ -74,7 +77,8 @@ export class HeaderBytes {
       throw new FormatError('SAFETENSORS_HEADER_TOO_LARGE', message, this.context);
     }
     const present = this.#bytes.length;
-    const wanted = Math.max(end, 4 * present, FIRST_BYTE_LENGTH);
+    const step = Math.max(present, STEP_BYTE_LENGTH);
+    const wanted = present === 0 ? Math.max(end, FIRST_BYTE_LENGTH) : Math.max(end, present + step);
     const length = Math.min(wanted, this.#file.byteLength, this.#maxByteLength);
     const longer = new Uint8Array(length);
     longer.set(this.#bytes);

@@ -75,7 +75,7 @@ describe('an adapter is rejected', () => {
     ['INVALID_ADAPTER', 'has no number lora_alpha', peft(LORA, { ...ONE, lora_alpha: 'x' })],
     [
       'INVALID_ADAPTER',
-      'rank_pattern["("] is no regular expression',
+      'rank_pattern["("] is not a valid regular expression',
       peft(LORA, { ...ONE, rank_pattern: { '(': 1 } }),
     ],
     ['MERGE_UNSUPPORTED', 'too complex', peft(LORA, { ...ONE, rank_pattern: { '(a+)+b': 1 } })],
@@ -87,6 +87,11 @@ describe('an adapter is rejected', () => {
         'lora_unet_x.lora_up.weight': B,
         'lora_unet_x.alpha': valuesOf([], [Number.POSITIVE_INFINITY]),
       }),
+    ],
+    [
+      'INVALID_ADAPTER',
+      '"base_model.model.x.lora_A.one.weight", "base_model.model.x.lora_A.two.weight" are the same part of one module; save each adapter in a separate file',
+      peft({ 'x.lora_A.one.weight': A, 'x.lora_B.one.weight': B, 'x.lora_A.two.weight': A }, ONE),
     ],
     ['MERGE_UNSUPPORTED', 'peft_type "OFT"', peft(LORA, { peft_type: 'OFT' })],
     ['MERGE_UNSUPPORTED', 'use_qalora', peft(LORA, { ...ONE, use_qalora: true })],

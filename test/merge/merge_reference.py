@@ -361,7 +361,9 @@ def lokr(r, t):
         t.add("adapter", "lora_unet_x.alpha", np.array([5.0]))
     # LyCORIS does not scale two whole matrices.
     scale = 1 if form == 0 and not is_peft else 5 / rank
-    t.expect("x.weight", w + scale * np.kron(left[:, :, None], right))
+    # PEFT gives the first matrix a dimension in front where the second one is that of Conv1d.
+    product = np.kron(left[None] if form == 0 and is_peft else left[:, :, None], right)
+    t.expect("x.weight", w + scale * product.reshape(w.shape))
     return {**({"config": {"peft_type": "LOKR", "r": rank, "alpha": 5}} if is_peft else {}), "scale": 1}
 
 

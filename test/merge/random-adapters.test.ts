@@ -262,17 +262,31 @@ const KINDS: Readonly<Record<string, (r: Random) => Case>> = {
       number,
     ];
     const rank = r.from(1, 3);
-    const w = random(r, a * c, b * d, kernel);
-    const [left, right] = [random(r, a, b), random(r, c, d, kernel)];
-    const [ofA, ofB] = [random(r, c, rank), random(r, rank, d * kernel)];
     const isWhole = r.chance(0.5);
     const isPeft = r.chance(0.5);
+    const kernels = isPeft && r.chance(0.5) ? [kernel, 1] : [kernel];
+    const w = random(r, a * c, b * d, ...kernels);
+    const [left, right] = [random(r, a, b), random(r, c, d, ...kernels)];
+    const [ofA, ofB] = [random(r, c, rank), random(r, rank, d * kernel)];
     const factored = product(ofA, ofB);
+    // PEFT gives the first matrix a dimension in front where the second one is that of Conv1d.
+    const isReshaped = isPeft && isWhole && kernels.length === 1;
     const expected = changed(w, (value, i, column) => {
+      const at = i * b * d * kernel + column;
+      const reshaped = [Math.floor(at / (b * kernel)), at % (b * kernel)] as const;
       const [j, k] = [Math.floor(column / kernel), column % kernel];
-      const first = left.values[Math.floor(i / c) * b + Math.floor(j / d)] as number;
-      const [row, at] = [i % c, (j % d) * kernel + k];
-      const second = isWhole ? (right.values[row * d * kernel + at] as number) : factored(row, at);
+      const [above, before, row, inRow] = isReshaped
+        ? [
+            Math.floor((reshaped[0] % (a * d)) / d),
+            Math.floor(reshaped[1] / kernel),
+            Math.floor(reshaped[0] / (a * d)),
+            (reshaped[0] % d) * kernel + (reshaped[1] % kernel),
+          ]
+        : [Math.floor(i / c), Math.floor(j / d), i % c, (j % d) * kernel + k];
+      const first = left.values[above * b + before] as number;
+      const second = isWhole
+        ? (right.values[row * d * kernel + inRow] as number)
+        : factored(row, inRow);
       // LyCORIS does not scale two whole matrices.
       const scale = isWhole && !isPeft ? 1 : 5 / rank;
       return value + scale * first * second;

@@ -24,6 +24,7 @@ import {
 } from './low-rank.js';
 import { type BaseNames, modulePaths, type Place } from './names.js';
 import type { CheckedInput } from './options.js';
+import { type Orientations, orientationOf } from './orientation.js';
 import { type Replacement, replacements } from './replacements.js';
 import { type DeclaredScale, declaredScales, scaleOfAlpha } from './scales.js';
 import { addedTensor, ia3Change, replacedTensor, replacedTokens } from './simple-changes.js';
@@ -38,6 +39,7 @@ export interface AssignedChange {
 export interface BaseWeights {
   readonly names: BaseNames;
   readonly entries: ReadonlyMap<string, TensorEntry>;
+  readonly orientations: Orientations;
   readonly path: string | undefined;
   /** Whether the configuration ties the input embeddings to the head. */
   readonly isTied: boolean;
@@ -47,9 +49,6 @@ export interface BaseWeights {
 
 /** Changes of replaced tensors come first: what is added, is added to them. */
 const FIRST: readonly WeightChange['kind'][] = ['replaced', 'tokens'];
-
-/** Names of GPT-2's layers with weights of `[in, out]`, for weights whose shape does not show it. */
-const CONV1D = /(?:^|\.)(?:c_attn|c_proj|c_fc|q_attn)$/;
 
 /** The changes of one adapter. */
 export class Assignment {
@@ -80,10 +79,14 @@ export class Assignment {
       if (kind !== undefined)
         throw unsupportedMerge(`${kind} adapters cannot be merged (${quoteName(key)})`, { path });
     }
-    const { modules, others } = groupKeys(
+    const { modules, others, duplicates } = groupKeys(
       adapter.tensors,
       adapter.config === null ? '' : PEFT_PREFIX,
     );
+    if (duplicates !== null) {
+      const message = `${quoteNames(duplicates)} are the same part of one module; save each adapter in a separate file`;
+      throw invalidAdapter(message, { path });
+    }
     this.#modules = modules;
     for (const module of modules) if (this.#isOfComponent(module.path)) this.#addModule(module);
     if (adapter.config === null) {
@@ -274,12 +277,15 @@ export class Assignment {
   #addIa3(adapter: ModuleAdapter, tensor: PartTensor, slot: Slot, path: string): void {
     const { config } = this.#adapter;
     const { strength, module } = adapter;
-    const isFeedForward = config?.isFeedForward(module.path) ?? tensor.tensor.shape[0] === 1;
+    const isFeedForward = config?.isFeedForward(module.path) ?? this.#isOfInput(tensor, slot);
     // A weight of [in, out] has its outputs in columns.
     const count = tensor.tensor.elementCount;
-    const [height = 1, width = 1] = slot.shape;
+    const [height = 1, width = 1, ...kernel] = slot.shape;
     const isTransposed =
-      height === width ? config?.fanInFanOut === true : count !== (isFeedForward ? width : height);
+      kernel.length === 0 &&
+      (height === width
+        ? this.#isSquareTransposed(module)
+        : count !== (isFeedForward ? width : height));
     const byColumn = isFeedForward !== isTransposed;
     const factorOf = (trained: number): number =>
       strength === 1 ? trained : 1 + strength * (trained - 1);
@@ -288,6 +294,15 @@ export class Assignment {
     if (bias === undefined) return;
     const other = this.#slotOf(bias);
     this.#add(other, ia3Change(adapter, other, { tensor, byColumn: false, factorOf }));
+  }
+
+  /** Whether IA3 scales inputs, by the shape of its factors: `[1, in]`, of convolutions as `[1, out, 1, 1]`. */
+  #isOfInput({ tensor, key }: PartTensor, { shape }: Slot): boolean {
+    const [height = 1, width = 1, ...kernel] = shape;
+    if (kernel.length === 0) return tensor.shape[0] === 1;
+    if (height !== width) return tensor.elementCount === width;
+    const message = `the configuration has no feedforward_modules, which shows whether ${quoteName(key)} scales inputs`;
+    throw invalidAdapter(message, { path: this.#adapter.path });
   }
 
   #addTokens(module: AdapterModule, found: PartTensor, slot: Slot): void {
@@ -339,16 +354,20 @@ export class Assignment {
     return place && { place, isParameter: !isWeight };
   }
 
-  /** Whether a weight is stored as `[in, out]`. Where it is square, as the other weights of the adapter are. */
+  /** Whether a weight is stored as `[in, out]`. */
   #isTransposed(module: AdapterModule, slot: Slot): boolean {
-    const { config } = this.#adapter;
-    if (config === null || slot.shape.length !== 2) return false;
-    const shown = orientationOf(module, slot);
-    if (shown !== undefined) return shown;
-    this.#orientations ??= this.#findOrientations();
-    const [only, other] = this.#orientations;
-    if (only === undefined) return config.fanInFanOut;
-    return other === undefined ? only : CONV1D.test(module.path);
+    if (this.#adapter.config === null || slot.shape.length !== 2) return false;
+    return orientationOf(module, slot) ?? this.#isSquareTransposed(module);
+  }
+
+  #isSquareTransposed({ path }: AdapterModule): boolean {
+    return this.#base.orientations.isTransposed(path, {
+      ofAdapter: () => {
+        this.#orientations ??= this.#findOrientations();
+        return this.#orientations;
+      },
+      isDeclared: this.#adapter.config?.fanInFanOut === true,
+    });
   }
 
   #findOrientations(): ReadonlySet<boolean> {
@@ -417,15 +436,6 @@ type ParameterOf = 'weight' | 'bias';
 
 function isBias(part: Part): boolean {
   return part === 'upBias' || part === 'diffBias' || part === 'normBias';
-}
-
-/** Whether a weight is stored as `[in, out]`; undefined when both fit, or neither. */
-function orientationOf({ parts }: AdapterModule, { rows, columns }: Slot): boolean | undefined {
-  const inner = parts.get('down')?.tensor.shape[1];
-  const out = parts.get('up')?.tensor.shape[0];
-  const isNormal = out === rows && inner === columns;
-  const isTransposed = out === columns && inner === rows;
-  return isNormal === isTransposed ? undefined : isTransposed;
 }
 
 /** A path without `.base_layer` at its end, and how often that was there. */

@@ -100,6 +100,8 @@ export function unsupportedKind(key: string): string | undefined {
 export interface GroupedKeys<Facts = Tensor> {
   readonly modules: readonly AdapterModule<Facts>[];
   readonly others: readonly PartTensor<Facts>[];
+  /** Two keys of the same part, as in a file with several adapters; null if there are none. */
+  readonly duplicates: readonly [key: string, other: string] | null;
 }
 
 /** Sorts the tensors of an adapter, without the prefix that all keys have. */
@@ -109,8 +111,11 @@ export function groupKeys<Facts>(
 ): GroupedKeys<Facts> {
   const modules = new Map<string, Map<Part, PartTensor<Facts>>>();
   const others: PartTensor<Facts>[] = [];
+  let duplicates: [string, string] | null = null;
   const put = (path: string, part: Part, found: PartTensor<Facts>): void => {
     const parts = modules.get(path) ?? new Map<Part, PartTensor<Facts>>();
+    const other = parts.get(part);
+    if (other !== undefined) duplicates ??= [other.key, found.key];
     parts.set(part, found);
     modules.set(path, parts);
   };
@@ -126,5 +131,6 @@ export function groupKeys<Facts>(
     put(path, 'factors', { key, tensor });
     return false;
   });
-  return { modules: Array.from(modules, ([path, parts]) => ({ path, parts })), others: rest };
+  const found = Array.from(modules, ([path, parts]) => ({ path, parts }));
+  return { modules: found, others: rest, duplicates };
 }

@@ -17,7 +17,14 @@ import {
 import type { AdapterModule, Part, PartTensor } from './keys.js';
 import { ColumnNorms, MagnitudeStep } from './magnitude.js';
 import { Factors } from './product.js';
-import { addExperts, addFactors, addHadamard, addKronecker, addRounded } from './steps.js';
+import {
+  addExperts,
+  addFactors,
+  addHadamard,
+  addKronecker,
+  addReshapedKronecker,
+  addRounded,
+} from './steps.js';
 
 /** LyCORIS's epsilon: that of float32. */
 const EPSILON = 2 ** -23;
@@ -188,9 +195,9 @@ export function lohaChange(adapter: ModuleAdapter, slot: Slot): WeightChange {
 /**
  * LoKr: adds a Kronecker product.
  *
- * @param scalesWhole whether a product of two whole matrices is scaled, too: PEFT does, LyCORIS does not
+ * @param isPeft PEFT scales the product of two whole matrices, too; LyCORIS does not
  */
-export function lokrChange(adapter: ModuleAdapter, slot: Slot, scalesWhole: boolean): WeightChange {
+export function lokrChange(adapter: ModuleAdapter, slot: Slot, isPeft: boolean): WeightChange {
   const { module, context } = adapter;
   const { parts } = module;
   const first = lokrFactor(adapter, 'lokr_w1');
@@ -202,13 +209,19 @@ export function lokrChange(adapter: ModuleAdapter, slot: Slot, scalesWhole: bool
     throw shapeMismatch(found, slot.entry.name, slot.shape, context);
   }
   const rank = first.rank ?? second.rank;
-  const ownScale = rank === null && !scalesWhole ? 1 : adapter.scaleOf(rank ?? 0);
+  const ownScale = rank === null && !isPeft ? 1 : adapter.scaleOf(rank ?? 0);
   const used = parts.has('doraScale') ? ownScale : ownScale * adapter.strength;
   const normed = magnitudeOf(adapter, slot, false);
-  const open = (): Step[] => [
-    addKronecker(first.open(), second.open(), used),
-    ...(normed?.() ?? []),
-  ];
+  // [c, d, kernel] of Conv1d.
+  const [, , kernel, more] = parts.get('lokr_w2')?.tensor.shape ?? [];
+  const isReshaped = isPeft && kernel !== undefined && more === undefined;
+  const open = (): Step[] => {
+    const [left, right] = [first.open(), second.open()];
+    const step = isReshaped
+      ? addReshapedKronecker(left, right, kernel, used)
+      : addKronecker(left, right, used);
+    return [step, ...(normed?.() ?? [])];
+  };
   return { kind: 'lokr', rank, scale: ownScale * adapter.strength, open };
 }
 

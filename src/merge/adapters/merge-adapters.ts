@@ -25,6 +25,7 @@ import {
   type MergeAdaptersOptions,
   requireMergeOptions,
 } from './options.js';
+import { Orientations } from './orientation.js';
 import { ADAPTERS_KEY, adapterDigest, addMerged, mergedAdapters } from './record.js';
 import { MergedWeight, RecentSteps } from './weight.js';
 
@@ -105,9 +106,12 @@ async function baseWeights(
 ): Promise<BaseWeights> {
   const config = await baseConfig(base, signal);
   const text = Object(config['text_config']) as Readonly<Record<string, unknown>>;
+  const names = new BaseNames(entries.map(({ name }) => name));
+  const byName = new Map(entries.map((entry) => [entry.name, entry]));
   return {
-    names: new BaseNames(entries.map(({ name }) => name)),
-    entries: new Map(entries.map((entry) => [entry.name, entry])),
+    names,
+    entries: byName,
+    orientations: new Orientations(names, byName),
     path: base.path,
     isTied: (config['tie_word_embeddings'] ?? text['tie_word_embeddings']) === true,
     hasTransposedExperts: config['model_type'] === 'gpt_oss',

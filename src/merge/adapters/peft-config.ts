@@ -105,6 +105,9 @@ export class PeftConfig {
   /** Whether IA3 scales the inputs of a module, not its outputs; undefined when only shapes show it. */
   isFeedForward(module: string): boolean | undefined {
     const { feedforward_modules: names } = this.#fields;
+    if (typeof names === 'string') {
+      return expressionOf(names, '', 'feedforward_modules', this.#path).test(module);
+    }
     if (!Array.isArray(names)) return undefined;
     return names.some((name) => typeof name === 'string' && module.endsWith(name));
   }
@@ -164,6 +167,24 @@ const QUANTIFIERS = /[*+?]|\{\d/g;
 const MAX_QUANTIFIERS = 4;
 const NESTED = /\)(?:[*+]|\{)/;
 
+/**
+ * Compiles an expression that matches whole names.
+ *
+ * @param start what names may begin with, as an expression
+ */
+function expressionOf(expression: string, start: string, label: string, path: string): RegExp {
+  const quantifiers = expression.match(QUANTIFIERS)?.length ?? 0;
+  const isComplex = quantifiers > MAX_QUANTIFIERS || NESTED.test(expression);
+  if (isComplex || expression.length > 1000) {
+    throw unsupportedMerge(`${label} is too complex an expression`, { path });
+  }
+  try {
+    return new RegExp(`^${start}(?:${expression})$`, 's');
+  } catch (cause) {
+    throw invalidAdapter(`${label} is not a valid regular expression`, { path, cause });
+  }
+}
+
 /** A key of a pattern: an expression that matches the end of a module's name. */
 class Pattern {
   readonly value: number;
@@ -171,15 +192,7 @@ class Pattern {
 
   constructor(key: string, value: number, label: string, path: string) {
     this.value = value;
-    const quantifiers = key.match(QUANTIFIERS)?.length ?? 0;
-    if (quantifiers > MAX_QUANTIFIERS || NESTED.test(key) || key.length > 1000) {
-      throw unsupportedMerge(`${label} is too complex an expression`, { path });
-    }
-    try {
-      this.#expression = new RegExp(`^(?:.*\\.)?(?:${key})$`, 's');
-    } catch (cause) {
-      throw invalidAdapter(`${label} is no regular expression`, { path, cause });
-    }
+    this.#expression = expressionOf(key, '(?:.*\\.)?', label, path);
   }
 
   matches(module: string): boolean {

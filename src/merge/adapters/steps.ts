@@ -85,6 +85,34 @@ export function addKronecker(left: Matrix, right: Matrix, scale: number): Step {
   };
 }
 
+/**
+ * LoKr of PEFT for Conv1d, whose second matrix is a whole `[c, d, kernel]`: adds the Kronecker product of `[1, a, b]`
+ * and that, whose elements take the shape of the weight in their order.
+ */
+export function addReshapedKronecker(
+  left: Matrix,
+  right: Matrix,
+  kernel: number,
+  scale: number,
+): Step {
+  const inner = right.columns / kernel;
+  const [height, width] = [left.rows * inner, left.columns * kernel];
+  const columns = left.columns * right.columns;
+  return {
+    apply(values, first) {
+      for (let i = 0; i < values.length; i++) {
+        const at = first * columns + i;
+        const [row, column] = [Math.floor(at / width), at % width];
+        const [item, rowOfItem] = [Math.floor(row / height), row % height];
+        const ofLeft = Math.floor(rowOfItem / inner) * left.columns + Math.floor(column / kernel);
+        const ofRight = (item * inner + (rowOfItem % inner)) * kernel + (column % kernel);
+        const product = (left.values[ofLeft] as number) * (right.values[ofRight] as number);
+        values[i] = (values[i] as number) + scale * product;
+      }
+    },
+  };
+}
+
 /** Adds a whole tensor, times `scale`. */
 export function addTensor(tensor: Tensor, columns: number, scale: number): Step {
   return {

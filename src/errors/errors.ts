@@ -146,9 +146,9 @@ export function quoteName(name: string): string {
 }
 
 /** Quotes some names for a message, with the number of the rest; empty without names. */
-export function quoteNames(names: readonly string[]): string {
-  const shown = names.slice(0, LISTED_NAMES).map(quoteName).join(', ');
-  const more = names.length - LISTED_NAMES;
+export function quoteNames(names: readonly string[], listed: number = LISTED_NAMES): string {
+  const shown = names.slice(0, listed).map(quoteName).join(', ');
+  const more = names.length - listed;
   return more > 0 ? `${shown} and ${more} more` : shown;
 }
 

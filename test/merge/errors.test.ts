@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
   type AdapterInput,
+  type Checkpoint,
   dequantized,
   mergeAdapters,
   parse,
@@ -27,16 +28,48 @@ describe('an adapter is rejected', () => {
   it.each<[string, string, AdapterInput<Source>]>([
     [
       'MERGE_UNMATCHED',
-      'does not match the base in "base_model.model.y.lora_A.weight"',
+      'has keys that match nothing in the base: "base_model.model.y.lora_A.weight"',
       peft({ ...LORA, 'y.lora_A.weight': A, 'y.lora_B.weight': B }, ONE),
     ],
     [
       'MERGE_UNMATCHED',
-      'is it an adapter of another model?',
+      'pass another adapter, or the base that it was trained on',
       peft({ 'y.lora_A.weight': A, 'y.lora_B.weight': B }, ONE),
     ],
     ['MERGE_UNMATCHED', '"base_model.model.y.weight"', peft({ ...LORA, 'y.weight': W }, ONE)],
-    ['MERGE_UNMATCHED', 'factors of z.weight', peft(LORA, { ...ONE, target_modules: ['x', 'z'] })],
+    ['MERGE_UNMATCHED', 'has no tensors; pass another adapter', bare({})],
+    [
+      'MERGE_UNMATCHED',
+      'has no weights of adapters, only "x.weight", "y0", "y1" and 2 more; pass another adapter',
+      bare({ 'x.weight': W, y0: A, y1: A, y2: A, y3: A }),
+    ],
+    [
+      'MERGE_UNMATCHED',
+      'has no tensors of the component te2',
+      { ...bare({ 'lora_te1_x.lora_down.weight': A }), component: 'te2' },
+    ],
+    [
+      'MERGE_UNMATCHED',
+      'no weight of the base matches "*.down_block.*" in scales; pass unmatched',
+      {
+        ...peft(LORA, ONE),
+        scales: [
+          ['x.*', 1],
+          ['*.down_block.*', 0.5],
+        ],
+      },
+    ],
+    ['INVALID_ADAPTER', 'the configuration has no peft_type', { ...peft(LORA), config: { r: 1 } }],
+    [
+      'INVALID_ADAPTER',
+      'the metadata lora_adapter_metadata is not valid JSON',
+      { source: checkpoint({ 'unet.x.lora_A.weight': A }, 'F32', { lora_adapter_metadata: '{' }) },
+    ],
+    [
+      'MERGE_UNMATCHED',
+      'lacks factors that its configuration lists, for "z.weight"',
+      peft(LORA, { ...ONE, target_modules: ['x', 'z'] }),
+    ],
     [
       'MERGE_UNMATCHED',
       '"x.other"',
@@ -115,6 +148,63 @@ it("keys without a place are left out with unmatched: 'skip'", async () => {
   expect(model.changes).toEqual([{ name: 'x.weight', kind: 'lora', rank: 1, scale: 1 }]);
   const none = mergeAdapters(checkpoint({ 'z.weight': W }), [adapter], { unmatched: 'skip' });
   await expect(none).rejects.toMatchObject({ code: 'SAFETENSORS_MERGE_UNMATCHED' });
+});
+
+it("patterns of scales that match nothing are ignored with unmatched: 'skip'", async () => {
+  const adapter = { ...peft(LORA, ONE), scales: [['y', 0.5]] } as const;
+  const options = { unmatched: 'skip' } as const;
+  const model = await mergeAdapters(checkpoint({ 'x.weight': W }), [adapter], options);
+  expect(model.changes).toEqual([{ name: 'x.weight', kind: 'lora', rank: 1, scale: 1 }]);
+});
+
+describe('an adapter that is merged twice is rejected', () => {
+  const tensors = { 'lora_te1_x.lora_down.weight': A, 'lora_te1_x.lora_up.weight': B };
+  const both = {
+    ...tensors,
+    'lora_unet_y.lora_down.weight': A,
+    'lora_unet_y.lora_up.weight': B,
+  };
+  const base = checkpoint({ 'x.weight': W, 'y.weight': W });
+
+  it.each([
+    ['is listed twice; list it once', [bare(tensors), bare(tensors)]],
+    ['is listed twice', [bare(both), { ...bare(both), component: 'te1' } as const]],
+  ])('%s', async (message, adapters) => {
+    await expect(mergeAdapters(base, adapters)).rejects.toMatchObject({
+      code: 'SAFETENSORS_ALREADY_MERGED',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it('unless its components are merged one after the other', async () => {
+    const first = await mergeAdapters(base, [{ ...bare(both), component: 'te1' }]);
+    const saved = parse(serialize(first));
+    const second = await mergeAdapters(saved, [{ ...bare(both), component: 'unet' }]);
+    expect(second.getTensor('x.weight').toFloat32()).toEqual(Float32Array.of(2, 3, 5, 6));
+    expect(second.getTensor('y.weight').toFloat32()).toEqual(Float32Array.of(2, 3, 5, 6));
+    await expect(mergeAdapters(saved, [{ ...bare(both), component: 'te1' }])).rejects.toMatchObject(
+      {
+        code: 'SAFETENSORS_ALREADY_MERGED',
+        message: expect.stringContaining('start from the original base'),
+      },
+    );
+  });
+});
+
+it('the metadata records strengths of single weights', async () => {
+  const adapter = { ...peft(LORA, ONE), scale: 0.5, scales: [['x.*', 0.25]] } as const;
+  const model = await mergeAdapters(checkpoint({ 'x.weight': W }), [adapter]);
+  expect(JSON.parse(model.metadata?.get('safetensors-mmap.adapters') ?? '')).toEqual([
+    { name: null, sha256: expect.any(String), scale: 0.5, scales: [['x.*', 0.25]] },
+  ]);
+});
+
+it('an adapter that is passed as the base is named as such', async () => {
+  const { source } = peft(LORA, ONE);
+  const merging = mergeAdapters(source as Checkpoint, [peft({ ...LORA, ...LORA }, ONE)]);
+  await expect(merging).rejects.toMatchObject({
+    message: expect.stringContaining('the base is an adapter: pass the model'),
+  });
 });
 
 describe('a base', () => {

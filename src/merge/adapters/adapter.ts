@@ -83,7 +83,7 @@ export async function findConfig(
   try {
     config = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (cause) {
-    throw invalidAdapter('the configuration is no JSON', { path, cause });
+    throw invalidAdapter('the configuration is not valid JSON', { path, cause });
   }
   return new PeftConfig(config, path);
 }

@@ -53,7 +53,12 @@ const FIRST: readonly WeightChange['kind'][] = ['replaced', 'tokens'];
 /** The changes of one adapter. */
 export class Assignment {
   readonly changes: AssignedChange[] = [];
+  /** Keys without a place in the base. */
   readonly unmatched: string[] = [];
+  /** Weights of the base that the configuration lists, without factors in the file. */
+  readonly missing: readonly string[];
+  /** Whether any key is one of an adapter. */
+  readonly isAdapter: boolean;
   readonly #adapter: Adapter;
   readonly #input: CheckedInput;
   readonly #base: BaseWeights;
@@ -88,13 +93,14 @@ export class Assignment {
       throw invalidAdapter(message, { path });
     }
     this.#modules = modules;
+    this.isAdapter = adapter.config !== null || modules.length > 0;
     for (const module of modules) if (this.#isOfComponent(module.path)) this.#addModule(module);
     if (adapter.config === null) {
       this.unmatched.push(...others.flatMap(({ key }) => (this.#isOfComponent(key) ? [key] : [])));
     } else this.#addReplaced(others);
     const rank = ({ change }: AssignedChange): number => (FIRST.includes(change.kind) ? 0 : 1);
     this.changes.sort((one, other) => rank(one) - rank(other));
-    this.unmatched.push(...this.#missing());
+    this.missing = this.#missing();
   }
 
   #isOfComponent(path: string): boolean {
@@ -144,7 +150,7 @@ export class Assignment {
     const { entry, begin, rows, columns } = slot;
     const id = `${entry.name}\0${begin}\0${FIRST.includes(change.kind) || change.kind === 'bias' ? change.kind : ''}`;
     if (this.#used.has(id)) {
-      const message = `two modules of ${labelOf(this.#adapter)} match ${quoteName(entry.name)}; pass component, such as 'te2'`;
+      const message = `two modules of ${labelOf(this.#adapter)} match ${quoteName(entry.name)}; pass component, such as 'te2', or rename`;
       throw new SafetensorsError('SAFETENSORS_MERGE_MISMATCH', message, {
         path: this.#adapter.path,
       });
@@ -416,7 +422,6 @@ export class Assignment {
     for (const [part, { key }] of parts) if (isSkipped(part)) this.unmatched.push(key);
   }
 
-  /** Modules of the base that the configuration lists, without factors in the file. */
   #missing(): string[] {
     const { config } = this.#adapter;
     const targets = config?.targets ?? null;
@@ -427,7 +432,7 @@ export class Assignment {
       const isTarget = targets.some((name) => module === name || module.endsWith(`.${name}`));
       const name = `${module}.weight`;
       const isMatrix = (entries.get(name)?.shape.length ?? 0) > 1;
-      return isTarget && isMatrix && !changed.has(name) ? [`factors of ${name}`] : [];
+      return isTarget && isMatrix && !changed.has(name) ? [name] : [];
     });
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Advice } from '../../errors/advice.js';
 import { argumentTypeError } from '../../errors/arguments.js';
-import { quoteNames, SafetensorsError } from '../../errors/errors.js';
+import { quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
 import {
@@ -16,17 +16,19 @@ import {
 import { type Adapter, labelOf, readAdapter } from './adapter.js';
 import { Assignment, type BaseWeights } from './assign.js';
 import type { AdapterChange, TargetWeight, WeightChange } from './change.js';
+import { mayBeAdapter } from './detect.js';
 import { unsupportedMerge } from './errors.js';
 import { matrixShape } from './factors.js';
 import { BaseNames } from './names.js';
 import {
+  type CheckedInput,
   checkedInputs,
   isHandle,
   type MergeAdaptersOptions,
   requireMergeOptions,
 } from './options.js';
 import { Orientations } from './orientation.js';
-import { ADAPTERS_KEY, adapterDigest, addMerged, mergedAdapters } from './record.js';
+import { ADAPTERS_KEY, adapterDigest, MergedAdapters } from './record.js';
 import { MergedWeight, RecentSteps } from './weight.js';
 
 /** What `mergeAdapters` returns besides the checkpoint. */
@@ -52,16 +54,17 @@ export async function mergeAdaptersWith<Opened extends MergeSource>(
   await requireDequantized(given, signal);
   const entries = await base.tensors({ signal });
   const weights = await baseWeights(base, entries, signal);
-  const merged = mergedAdapters(base.metadata);
+  const merged = new MergedAdapters(base.metadata);
   const warnings: string[] = [];
   const changes: AdapterChange[] = [];
   const byWeight = new Map<string, WeightChange[]>();
   for (const input of inputs) {
     const adapter = await readAdapter(input, open, signal);
     const sha256 = await adapterDigest(adapter.tensors, signal);
-    addMerged(merged, adapter, { sha256, scale: input.scale });
+    merged.add(adapter, { sha256, ...input });
+    requireUsedPatterns(input, weights, unmatched);
     const assignment = new Assignment(adapter, input, weights);
-    requireMatched(assignment, adapter, unmatched);
+    requireMatched(assignment, adapter, input, { base: weights, unmatched });
     requireUntied(assignment, weights);
     warnings.push(...warningsOf(adapter, base.path));
     for (const { name, change } of assignment.changes) {
@@ -81,7 +84,7 @@ export async function mergeAdaptersWith<Opened extends MergeSource>(
   });
   const parts: ViewParts = {
     tensors,
-    metadata: new Map([...(base.metadata ?? []), [ADAPTERS_KEY, JSON.stringify(merged)]]),
+    metadata: new Map([...(base.metadata ?? []), [ADAPTERS_KEY, JSON.stringify(merged.list)]]),
     problems: base.problems,
     quantMethod: null,
   };
@@ -138,15 +141,54 @@ const SKIP_UNMATCHED: Advice = {
   text: "pass unmatched: 'skip' to leave them out",
 };
 
+/** Names that an error lists of keys, which are long. */
+const LISTED_KEYS = 3;
+
 function requireMatched(
-  { changes, unmatched: keys }: Assignment,
+  { changes, unmatched: keys, missing, isAdapter }: Assignment,
   adapter: Adapter,
+  { component }: CheckedInput,
+  { base, unmatched }: { readonly base: BaseWeights; readonly unmatched: 'error' | 'skip' },
+): void {
+  const isEmpty = changes.length === 0;
+  if (!isEmpty && (unmatched === 'skip' || keys.length + missing.length === 0)) return;
+  const label = labelOf(adapter);
+  const problems: string[] = [];
+  if (!isAdapter && keys.length > 0) {
+    problems.push(`${label} has no weights of adapters, only ${quoteNames(keys, LISTED_KEYS)}`);
+  } else if (keys.length > 0) {
+    const listed = quoteNames(keys, LISTED_KEYS);
+    problems.push(`${label} has keys that match nothing in the base: ${listed}`);
+  }
+  if (missing.length > 0) {
+    const listed = quoteNames(missing, LISTED_KEYS);
+    problems.push(`${label} lacks factors that its configuration lists, for ${listed}`);
+  }
+  if (problems.length === 0) {
+    const ofComponent = component === null ? '' : ` of the component ${component}`;
+    problems.push(`${label} has no tensors${ofComponent}`);
+  }
+  const isBaseAdapter = mayBeAdapter(base.path, [...base.entries.keys()]);
+  const remedy = !isEmpty
+    ? SKIP_UNMATCHED.text
+    : isBaseAdapter
+      ? 'the base is an adapter: pass the model that it was trained on'
+      : 'pass another adapter, or the base that it was trained on';
+  const message = `${problems.join('; ')}; ${remedy}`;
+  const context = { path: adapter.path, advice: [SKIP_UNMATCHED] };
+  throw new SafetensorsError('SAFETENSORS_MERGE_UNMATCHED', message, context);
+}
+
+/** Rejects patterns that match nothing: their scales would be ignored. */
+function requireUsedPatterns(
+  { unusedPattern }: CheckedInput,
+  { entries, path }: BaseWeights,
   unmatched: 'error' | 'skip',
 ): void {
-  if (changes.length > 0 && (keys.length === 0 || unmatched === 'skip')) return;
-  const remedy = changes.length > 0 ? SKIP_UNMATCHED.text : 'is it an adapter of another model?';
-  const message = `${labelOf(adapter)} does not match the base in ${quoteNames(keys)}; ${remedy}`;
-  const context = { path: adapter.path, advice: [SKIP_UNMATCHED] };
+  const pattern = unmatched === 'skip' ? undefined : unusedPattern(entries.keys());
+  if (pattern === undefined) return;
+  const message = `no weight of the base matches ${quoteName(pattern)} in scales; ${SKIP_UNMATCHED.text}`;
+  const context = { path, advice: [SKIP_UNMATCHED] };
   throw new SafetensorsError('SAFETENSORS_MERGE_UNMATCHED', message, context);
 }
 

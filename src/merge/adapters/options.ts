@@ -75,11 +75,14 @@ const COMPONENTS: readonly string[] = ['unet', 'transformer', 'te', 'te1', 'te2'
 export interface CheckedInput {
   readonly source: unknown;
   readonly scale: number;
+  readonly scales: readonly (readonly [pattern: string, scale: number])[];
   readonly config: unknown;
   readonly component: Component | null;
   readonly rename: ((path: string) => string) | null;
   /** The strength for a weight of the base. */
   strengthOf(weight: string): number;
+  /** A pattern that matches none of the weights; undefined if there is none. */
+  unusedPattern(weights: Iterable<string>): string | undefined;
 }
 
 /** Throws a TypeError or a RangeError for unusable options. */
@@ -97,7 +100,8 @@ export function checkedInputs(adapters: unknown): CheckedInput[] {
     throw argumentTypeError('adapters', 'an array of sources', adapters);
   }
   const inputs = Array.from(adapters, checkedInput);
-  if (inputs.length === 0) throw argumentRangeError('adapters', 'at least one adapter', inputs);
+  if (inputs.length === 0)
+    throw argumentRangeError('adapters', 'an array of at least one adapter', inputs);
   return inputs;
 }
 
@@ -117,28 +121,40 @@ function checkedInput(adapter: unknown, index: number): CheckedInput {
   requireScale(`${label}.scale`, scale);
   if (component !== undefined) requireOneOf(`${label}.component`, component, COMPONENTS);
   if (rename !== undefined) requireFunction(`${label}.rename`, rename);
-  const scales = patternsOf(`${label}.scales`, input.scales);
+  const patterns = patternsOf(`${label}.scales`, input.scales);
   return {
     source,
     scale,
+    scales: patterns.map(({ text, scale }) => [text, scale]),
     config,
     component: component === undefined ? null : componentOf(component),
     rename: rename ?? null,
-    strengthOf: (weight) => scales.find(([pattern]) => pattern.test(weight))?.[1] ?? scale,
+    strengthOf: (weight) => patterns.find(({ pattern }) => pattern.test(weight))?.scale ?? scale,
+    unusedPattern(weights) {
+      const names = [...weights];
+      return patterns.find(({ pattern }) => !names.some((name) => pattern.test(name)))?.text;
+    },
   };
 }
 
-function patternsOf(label: string, scales: unknown): [RegExp, number][] {
+/** A strength for the weights whose names match a pattern. */
+interface PatternScale {
+  readonly text: string;
+  readonly pattern: RegExp;
+  readonly scale: number;
+}
+
+function patternsOf(label: string, scales: unknown): PatternScale[] {
   if (scales === undefined) return [];
   if (!isIterable(scales)) throw argumentTypeError(label, 'pairs of pattern and scale', scales);
-  return Array.from(scales, (pair): [RegExp, number] => {
-    const [pattern, scale] = (Array.isArray(pair) ? pair : []) as [string, number];
-    if (typeof pattern !== 'string') {
+  return Array.from(scales, (pair): PatternScale => {
+    const [text, scale] = (Array.isArray(pair) ? pair : []) as [string, number];
+    if (typeof text !== 'string') {
       throw argumentTypeError(label, 'pairs of pattern and scale', pair);
     }
-    requireScale(`${label} of ${JSON.stringify(pattern)}`, scale);
-    const parts = pattern.split('*').map((text) => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'));
-    return [new RegExp(`^${parts.join('.*')}$`, 's'), scale];
+    requireScale(`${label} of ${JSON.stringify(text)}`, scale);
+    const parts = text.split('*').map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'));
+    return { text, pattern: new RegExp(`^${parts.join('.*')}$`, 's'), scale };
   });
 }
 

@@ -43,11 +43,14 @@ export class PeftConfig {
    */
   constructor(config: unknown, path: string) {
     if (typeof config !== 'object' || config === null || Array.isArray(config)) {
-      throw invalidAdapter('the configuration is not an object of JSON', { path });
+      throw invalidAdapter('the configuration is not a JSON object', { path });
     }
     const fields = config as Readonly<Record<string, unknown>>;
     this.#fields = fields;
     this.#path = path;
+    if (fields['peft_type'] === undefined) {
+      throw invalidAdapter('the configuration has no peft_type', { path });
+    }
     this.type = String(fields['peft_type']);
     if (!KINDS.includes(this.type)) {
       const message = `adapters of peft_type ${quoteName(this.type)} cannot be merged; supported are ${KINDS.join(', ')}`;

@@ -3,6 +3,7 @@
 import { SafetensorsError } from '../../errors/errors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { type Adapter, labelOf } from './adapter.js';
+import type { CheckedInput } from './options.js';
 
 /** The key. Its value is a JSON array of objects with the members of {@link MergedAdapter}. */
 export const ADAPTERS_KEY = 'safetensors-mmap.adapters';
@@ -14,6 +15,10 @@ export interface MergedAdapter {
   /** Digest of its tensors: names, dtypes, shapes and bytes, wherever they are stored. */
   readonly sha256: string;
   readonly scale: number;
+  /** Strengths of single weights by pattern, if there were any. */
+  readonly scales?: readonly (readonly [pattern: string, scale: number])[];
+  /** The component, if only its keys were merged. */
+  readonly component?: string;
 }
 
 /** Bytes that are hashed at once. */
@@ -51,19 +56,51 @@ export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/**
- * Adds an adapter to the merged ones.
- *
- * @throws SafetensorsError `SAFETENSORS_ALREADY_MERGED`
- */
-export function addMerged(
-  merged: MergedAdapter[],
-  adapter: Adapter,
-  { sha256, scale }: Pick<MergedAdapter, 'sha256' | 'scale'>,
-): void {
-  if (merged.some((one) => one.sha256 === sha256)) {
-    const message = `${labelOf(adapter)} is merged into the base already; start from the original base`;
-    throw new SafetensorsError('SAFETENSORS_ALREADY_MERGED', message, { path: adapter.path });
+/** The adapters that are merged into a base, those of its metadata first. */
+export class MergedAdapters {
+  readonly list: MergedAdapter[];
+  /** How many of them the metadata lists. */
+  readonly #before: number;
+
+  constructor(metadata: ReadonlyMap<string, string> | null) {
+    this.list = mergedAdapters(metadata);
+    this.#before = this.list.length;
   }
-  merged.push({ name: adapter.name, sha256, scale });
+
+  /**
+   * Adds one.
+   *
+   * @throws SafetensorsError `SAFETENSORS_ALREADY_MERGED`
+   */
+  add(
+    adapter: Adapter,
+    {
+      sha256,
+      scale,
+      scales,
+      component,
+    }: Pick<CheckedInput, 'scale' | 'scales' | 'component'> & { readonly sha256: string },
+  ): void {
+    const found = this.list.findIndex((one) => {
+      const isOther =
+        one.component !== undefined && component !== null && one.component !== component;
+      return one.sha256 === sha256 && !isOther;
+    });
+    if (found !== -1) {
+      const problem =
+        found < this.#before
+          ? 'is merged into the base already; start from the original base'
+          : 'is listed twice; list it once, with scales for strengths of single weights';
+      const context = { path: adapter.path };
+      const message = `${labelOf(adapter)} ${problem}`;
+      throw new SafetensorsError('SAFETENSORS_ALREADY_MERGED', message, context);
+    }
+    this.list.push({
+      name: adapter.name,
+      sha256,
+      scale,
+      ...(scales.length === 0 ? {} : { scales }),
+      ...(component === null ? {} : { component }),
+    });
+  }
 }

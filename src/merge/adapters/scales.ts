@@ -1,6 +1,7 @@
 /** Scales that a configuration declares: PEFT's, or in the metadata of adapters that Diffusers writes. */
 
 import type { Adapter } from './adapter.js';
+import { invalidAdapter } from './errors.js';
 import { type ModuleRank, PeftConfig } from './peft-config.js';
 
 /** Rank and alpha of a module, and alpha / rank. */
@@ -39,7 +40,7 @@ class DiffusersScales {
 
   /** Reads the metadata of an adapter; null without any. */
   static of({ metadata, path = '' }: Pick<Adapter, 'metadata' | 'path'>): DiffusersScales | null {
-    const fields = fieldsOf(metadata?.get(METADATA_KEY));
+    const fields = fieldsOf(metadata?.get(METADATA_KEY), path);
     if (fields.length === 0) return null;
     const byModel = new Map<string, [string, unknown][]>();
     for (const [key, value] of fields) {
@@ -69,11 +70,11 @@ function modelOf(path: string): string {
   return path.slice(0, Math.max(path.indexOf('.'), 0));
 }
 
-function fieldsOf(text: string | undefined): [string, unknown][] {
+function fieldsOf(text: string | undefined, path: string): [string, unknown][] {
   if (text === undefined) return [];
   try {
     return Object.entries(Object(JSON.parse(text)));
-  } catch {
-    return [];
+  } catch (cause) {
+    throw invalidAdapter(`the metadata ${METADATA_KEY} is not valid JSON`, { path, cause });
   }
 }

@@ -1,8 +1,11 @@
 // Operations that write, by their public entries, on files that are as small as they can be: a name, the preparation
 // of the folder, the call, and its needs.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
+import { fileURLToPath } from 'node:url';
 import {
   convert,
   createWriter,
@@ -40,6 +43,9 @@ import {
   using,
   WEIGHTS,
 } from './material.mjs';
+
+const RUN_ONCE = fileURLToPath(new URL('children/run-once.mjs', import.meta.url));
+const INTO_CACHE = 'download into the Hub cache';
 
 async function* piecesOf({ data }) {
   const bytes = new Uint8Array(data.buffer);
@@ -286,7 +292,7 @@ export const downloading = [
     'hub',
   ],
   [
-    'download into the Hub cache',
+    INTO_CACHE,
     (root) => mkdirSync(join(root, 'cache')),
     (root) => {
       process.env.HF_HUB_CACHE = join(root, 'cache');
@@ -305,12 +311,16 @@ export const downloading = [
   ],
 ];
 
-/** A downloaded repository in the Hub cache whose weights have other bytes of the same length. */
+/**
+ * A downloaded repository in the Hub cache whose weights have other bytes of the same length. Another process
+ * downloads it: the other lane of this one sets another cache in between.
+ */
 async function damagedCache(root) {
   const cache = join(root, 'cache');
   mkdirSync(cache);
-  process.env.HF_HUB_CACHE = cache;
-  await download(`hf://${REPOSITORY}`, 'cache', { fetch: fetchOnce, durable: false });
+  const child = spawn(process.execPath, [RUN_ONCE, INTO_CACHE, root], { stdio: 'inherit' });
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new Error(`${INTO_CACHE} ended with ${code}`);
   const snapshots = join(cache, 'models--org--model/snapshots');
   const [commit] = readdirSync(snapshots);
   const weights = join(snapshots, commit, 'part/model-00002-of-00002.safetensors');

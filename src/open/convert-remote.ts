@@ -27,7 +27,7 @@ const LOCAL_OPTIONS: ReadonlyMap<keyof ConversionOptions, unknown> = new Map([
   ...(['root', 'unknownGlobals', 'voidDtype', 'limits', 'shared'] as const).map(
     (name) => [name, undefined] as const,
   ),
-  ...(['filenamePattern', 'variant'] as const).map((name) => [name, undefined] as const),
+  ...(['filenamePattern', 'variant', 'naming'] as const).map((name) => [name, undefined] as const),
   ['digests', false] as const,
   // Digests that a file declares are compared in any case.
   ['verify', true] as const,

@@ -3,7 +3,13 @@
 import { convert } from '../../index.js';
 import { chosenAt } from '../sources/chosen-source.js';
 import { placeOf } from '../sources/open-source.js';
-import { type Command, type CommandContext, type OptionValues, UsageError } from './command.js';
+import {
+  type Command,
+  type CommandContext,
+  type OptionValues,
+  requireChoice,
+  UsageError,
+} from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { OTHER_FILES, requireHere } from './split.js';
@@ -20,6 +26,11 @@ const OF_PATHS = ['force'];
 
 /** What the standard output replaces. */
 const NOTHING_OLD = { deleted: [], replaced: [] };
+
+/** The names of a GGUF model. */
+function namingOf({ names }: OptionValues): { readonly naming?: 'hf' } {
+  return names === undefined ? {} : { naming: requireChoice('names', names, ['hf'] as const) };
+}
 
 /** Writes one file to the standard output, and its report to the other one. */
 async function convertToOutput(
@@ -46,7 +57,11 @@ async function convertToOutput(
     async ({ dryRun, overwrite, onProgress, ...selected }) => {
       const { path } = await chosenAt(source, repositoryChoice(options), context.signal);
       const { convertStream } = await import('../../write/convert/convert-stream.js');
-      const made = await convertStream(path, { ...foreignChoices(options), ...selected });
+      const made = await convertStream(path, {
+        ...foreignChoices(options),
+        ...namingOf(options),
+        ...selected,
+      });
       const { stream, close, overflowed, ...facts } = made;
       const outcome = {
         ...facts,
@@ -87,6 +102,12 @@ export const convertCommand: Command = {
     ...OTHER_FILES,
     ...REPOSITORY,
     ...FOREIGN_OPTIONS,
+    names: {
+      type: 'string',
+      value: 'hf',
+      choices: ['hf'],
+      help: 'of a GGUF model of the Llama family: names and rows as Transformers has them, and config.json in a folder',
+    },
     ...FORCE,
     ...DRY_RUN,
   },
@@ -98,7 +119,7 @@ export const convertCommand: Command = {
       return 'done';
     }
     const maxShardSize = shardSizeOf(options);
-    const foreign = foreignChoices(options);
+    const foreign = { ...foreignChoices(options), ...namingOf(options) };
     const copyOtherFiles = options['copy-other-files'] === true || undefined;
     const { path, naming } = await chosenAt(source, repositoryChoice(options), context.signal);
     // A file has the name that was given.

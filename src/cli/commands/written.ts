@@ -404,6 +404,8 @@ export interface WrittenResult extends CastResult {
   readonly root?: readonly (string | number)[];
   /** The written name of each tensor by its dropped name; for the same commands. */
   readonly dropped?: Readonly<Record<string, string>>;
+  /** What the metadata of a GGUF model lacks for a `config.json`; absent when nothing is missing. */
+  readonly missingConfig?: readonly string[];
   /** Keys of metadata with different values, at most one of which was written; absent without such keys. */
   readonly conflicts?: readonly string[];
   /** Names that several shards or sources have, one tensor of each written; absent without such names. */
@@ -414,6 +416,7 @@ export interface WrittenResult extends CastResult {
 
 /** Members that only some commands report. */
 interface FurtherOutcome {
+  readonly missingConfig?: readonly string[];
   readonly root?: readonly (string | number)[];
   readonly dropped?: ReadonlyMap<string, string>;
   readonly conflicts?: readonly string[];
@@ -462,13 +465,22 @@ export async function write(
   await requireCast(context, options, source, () => run(true));
   const outcome = await run(dryRun).finally(() => progress.end());
   const { files, index, totalSize, deleted, replaced, excluded } = outcome;
-  const { root, dropped, skipped = [], conflicts = [], duplicates = [], unmatched } = outcome;
+  const {
+    root,
+    dropped,
+    skipped = [],
+    conflicts = [],
+    duplicates = [],
+    unmatched,
+    missingConfig,
+  } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted, replaced },
     ...{ byteLength: totalSize, copied: copiedFiles(outcome), excluded, ...castResult(outcome) },
     ...(skipped.length === 0 ? {} : { skipped }),
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
+    ...(missingConfig === undefined ? {} : { missingConfig }),
     ...(conflicts.length === 0 ? {} : { conflicts }),
     ...(duplicates.length === 0 ? {} : { duplicates }),
     ...(unmatched.length === 0 ? {} : { unmatched }),
@@ -496,7 +508,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, replaced } = written;
     const { copied, skipped = [], excluded, root = [], dropped = {} } = written;
-    const { conflicts, duplicates, unmatched } = written;
+    const { conflicts, duplicates, unmatched, missingConfig = [] } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${formatBytes(byteLength)} of tensors`,
@@ -506,6 +518,9 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),
       ...excludedLines(excluded, dryRun),
+      ...(missingConfig.length === 0
+        ? []
+        : [style.warning(`warning: no config.json, for lack of ${someNames(missingConfig)}`)]),
       ...ambiguityLines({ duplicates, conflicts }, style),
       ...unmatchedLines(unmatched, style),
       ...castLines(written, style),

@@ -101,9 +101,10 @@ export async function rewriteFolder<Info extends SelectableInfo>(
   return await inLockedFolder(target, options, (folder) =>
     withSource(open, async (source) => {
       const { path } = source;
-      const found = copyOtherFiles
-        ? findOtherFiles(dirname(path), folder, basename(path))
-        : NO_OTHER_FILES;
+      const found = withGenerated(
+        copyOtherFiles ? findOtherFiles(dirname(path), folder, basename(path)) : NO_OTHER_FILES,
+        source,
+      );
       const selected = await runAsync(selectTensors(source, options), signal);
       const { selection } = options;
       const { others, mismatches } = sidecarsOf(found, source, folder, { selection, ...selected });
@@ -316,6 +317,15 @@ export function rewriteInfo<Info extends SelectableInfo>(
     skipped,
     configMismatches,
   };
+}
+
+/** The found files, with those that the source brings in their place. */
+function withGenerated(
+  found: SidecarFiles,
+  { generated = [] }: Pick<CheckpointSource, 'generated'>,
+): SidecarFiles {
+  const names = new Set(generated.map(({ name }) => name));
+  return { ...found, files: [...found.files.filter(({ name }) => !names.has(name)), ...generated] };
 }
 
 /** The files to write next to the weights: with configurations of dequantized or cast ones. */

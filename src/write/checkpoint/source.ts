@@ -9,6 +9,7 @@ import type { ComputedPayload, FilePayload, MemoryPayload } from '../input/tenso
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionSource, Unselectable } from '../selection/select.js';
 import type { TensorTable } from './layout.js';
+import type { SidecarFile } from './sidecar-files.js';
 
 /** A tensor of a source. */
 export interface SourceTensor<Info extends SelectableInfo = SelectableInfo> {
@@ -44,6 +45,8 @@ export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo>
   readonly files: readonly string[];
   /** Of several sources that are written as one: what they leave out; absent for one source. Complete after `list`. */
   readonly joined?: JoinedReport;
+  /** Files that the source brings in place of those next to it, such as a configuration. */
+  readonly generated?: readonly SidecarFile[];
   /** Names that several shards or sources have: one tensor of each is listed. Complete after `list`. */
   readonly duplicates: readonly string[];
   /** All tensors unchanged, without an object each; null when the source has no such table. */

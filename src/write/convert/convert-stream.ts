@@ -82,7 +82,9 @@ export async function convertStream(
   let root: RootKeys = [];
   const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
     const { dequantize } = selection;
-    const opened = await openConversionSource(source, options, { verify, dequantize, signal });
+    const opened = await openConversionSource(source, options, {
+      ...{ verify, dequantize, naming: options.naming, signal },
+    });
     root = opened.root ?? [];
     return opened;
   };

@@ -71,6 +71,13 @@ export interface ConversionOptions
    * before they get their names. True by default.
    */
   readonly verify?: boolean | undefined;
+  /**
+   * For GGUF: `'hf'` writes a Llama, Mistral or Mixtral model as Transformers stores it: names, and the order of the
+   * query and key rows. Into a folder, it also writes `config.json`, if the metadata has all of it; otherwise
+   * `missingConfig` lists what is missing. Other architectures are an error. By default, names and rows are those of the
+   * file.
+   */
+  readonly naming?: 'hf' | undefined;
 }
 
 const {
@@ -91,6 +98,7 @@ export const CONVERT_OPTIONS: OptionNames<ConversionOptions & DryRun> = {
   metadata: true,
   shared: true,
   verify: true,
+  naming: true,
 };
 
 /** Result of `convert`. */
@@ -103,6 +111,8 @@ export interface ConvertedCheckpoint
   readonly root: RootKeys;
   /** Keys of metadata with different values in the files of the source: at most one of the values was written. */
   readonly conflicts: readonly string[];
+  /** With `naming`, into a folder: what the metadata lacks for a `config.json`; absent when one is written. */
+  readonly missingConfig?: readonly string[];
 }
 
 /** Result with `dryRun: true`: without the counts that only a cast can give. */
@@ -154,12 +164,14 @@ function readConversion(target: string | URL, options: ConversionOptions & DryRu
   requireBoolean('verify', verify);
   requireBoolean('copyOtherFiles', copyOtherFiles);
   const metadata = metadataOption(options);
+  const { naming } = options;
+  if (naming !== undefined && naming !== 'hf') throw argumentRangeError('naming', "'hf'", naming);
   const path = requirePath('target', target);
   if (isFile(path)) requireFileTarget(path, options);
   else requireFolderName('target', path);
   const { dequantize } = selection;
   const choices = { ...options, selection, shared, metadata };
-  return { target, options, choices, opening: { verify, dequantize, signal } };
+  return { target, options, choices, opening: { verify, dequantize, naming, signal } };
 }
 
 async function rewriteOne(
@@ -167,16 +179,17 @@ async function rewriteOne(
   { target, choices, opening }: Conversion,
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
   let root: RootKeys = [];
+  let missingConfig: readonly string[] | undefined;
   const openSource = async (): Promise<ConversionSource> => {
     const opened = await open(opening);
     root = opened.root ?? [];
+    missingConfig = opened.missingConfig;
     return opened;
   };
   const path = requirePath('target', target);
-  const result = isFile(path)
-    ? await rewriteFile(path, openSource, choices)
-    : await rewriteFolder(target, openSource, choices);
-  return { ...result, root };
+  if (isFile(path)) return { ...(await rewriteFile(path, openSource, choices)), root };
+  const result = await rewriteFolder(target, openSource, choices);
+  return { ...result, root, ...(missingConfig === undefined ? {} : { missingConfig }) };
 }
 
 async function rewriteModels(

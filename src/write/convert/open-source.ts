@@ -5,6 +5,7 @@ import { SafetensorsError } from '../../errors/errors.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { openDistributed } from '../../foreign/distributed/open-distributed.js';
 import { otherKind } from '../../foreign/file-kind.js';
+import type { GgufMetadata } from '../../foreign/gguf/llama-names.js';
 import { openGguf } from '../../foreign/gguf/open-gguf.js';
 import { FOREIGN_LIMITS } from '../../foreign/limits.js';
 import {
@@ -22,6 +23,7 @@ import { requirePath } from '../../platform/io/paths.js';
 import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
 import { detectFormat } from './detect-format.js';
 import { ggufSource } from './gguf-source.js';
+import { hfSource } from './hf-source.js';
 import { openFilesOf } from './open-files.js';
 import { openedSource } from './opened-source.js';
 import { type ConversionOpening, type ConversionSource, conversionSource } from './source.js';
@@ -41,7 +43,7 @@ const COPIED = { storage: 'read' } as const;
 export async function openConversionSource(
   source: string | URL,
   options: ConversionSourceOptions,
-  { verify, dequantize, signal }: ConversionOpening,
+  { verify, dequantize, naming, signal }: ConversionOpening,
 ): Promise<ConversionSource> {
   const { limits = {} } = options;
   const given = requirePath('source', source);
@@ -51,7 +53,7 @@ export async function openConversionSource(
     throw new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path: given });
   }
   const { path, format } = await detectFormat(source);
-  if (format !== null) requireUsed({ ...options, dequantize }, format);
+  if (format !== null) requireUsed({ ...options, dequantize, naming }, format);
   if (format === 'safetensors') {
     const { maxIndexByteLength } = limits;
     return await openSafetensorsSource(path, { maxIndexByteLength, verify, dequantize, signal });
@@ -62,7 +64,10 @@ export async function openConversionSource(
     return conversionSource(openFilesOf(opened, opened.root), verify);
   }
   if (format === 'gguf') {
-    return await ggufSource(openGguf(path, COPIED), { verify, dequantize, signal });
+    const opened = openGguf(path, COPIED);
+    const source = await ggufSource(opened, { verify, dequantize, signal });
+    if (naming === undefined) return source;
+    return await hfSource(source, (await opened.extra()) as GgufMetadata, signal);
   }
   if (format === 'dcp') {
     const opened = await openDistributed(path, { ...COPIED, limits: options.limits }, signal);

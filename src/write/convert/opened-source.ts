@@ -1,8 +1,11 @@
 /** An open checkpoint as the source of a conversion: of bytes, descriptors, Blobs and readers. */
 
+import { argumentRangeError } from '../../errors/arguments.js';
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
+import type { PlainValue } from '../../file/source/plain-value.js';
 import type { Quantization, SiblingFile, TensorEntry } from '../../file/source/tensor-info.js';
+import type { GgufMetadata } from '../../foreign/gguf/llama-names.js';
 import { dequantize } from '../../quantized/dequantize.js';
 import type { QuantizedSource } from '../../quantized/source.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
@@ -21,6 +24,7 @@ import {
 import { payloadFill } from '../save/verifying-fill.js';
 import { selectionSource, throwTogether } from '../selection/select.js';
 import { ggufMetadata } from './gguf-source.js';
+import { hfSource } from './hf-source.js';
 import type { ConversionOpening, ConversionSource, SourceTensorInfo } from './source.js';
 
 /** Members of the library's handles, local and remote. */
@@ -39,6 +43,7 @@ export interface OpenCheckpoint extends QuantizedSource {
     name: string,
     options: { readonly signal: AbortSignal | undefined },
   ): Promise<SiblingFile | undefined>;
+  extra(): Promise<PlainValue>;
   sourceMetadata(): SourceMetadata;
   close(): void;
 }
@@ -51,9 +56,12 @@ export interface OpenCheckpoint extends QuantizedSource {
  */
 export async function openedSource(
   opened: OpenCheckpoint,
-  { verify, dequantize: dtype, signal }: ConversionOpening,
+  { verify, dequantize: dtype, naming, signal }: ConversionOpening,
 ): Promise<ConversionSource> {
   try {
+    if (naming !== undefined && opened.format !== 'gguf') {
+      throw argumentRangeError('naming', 'left out for other formats than GGUF', naming);
+    }
     const shown = dtype === undefined ? opened : await dequantize(opened, { signal });
     const listed = await shown.tensors({ signal });
     const { path, metadata } = shown;
@@ -76,7 +84,7 @@ export async function openedSource(
     }
     const tensorOf = (entry: TensorEntry): SourceTensor<SourceTensorInfo> =>
       openedTensor(shown, entry, { verify, dequantize: dtype, signal });
-    return {
+    const source: ConversionSource = {
       path: path ?? '',
       files: [],
       duplicates: [],
@@ -101,6 +109,8 @@ export async function openedSource(
       },
       close: () => opened.close(),
     };
+    if (naming === undefined) return source;
+    return await hfSource(source, (await opened.extra()) as GgufMetadata, signal);
   } catch (error) {
     opened.close();
     throw error;

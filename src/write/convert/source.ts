@@ -139,6 +139,8 @@ export interface ConversionOpening {
   readonly verify: boolean;
   /** The dtype of dequantized weights. */
   readonly dequantize: Dtype | undefined;
+  /** Whether a GGUF model gets the names and rows of Transformers. */
+  readonly naming?: 'hf' | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -146,6 +148,8 @@ export interface ConversionOpening {
 export interface ConversionSource extends CheckpointSource<SourceTensorInfo> {
   /** The keys that lead to the state dict of a torch checkpoint; absent for other formats. */
   readonly root?: RootKeys | undefined;
+  /** What is missing for a generated configuration; absent when there is one, or none is generated. */
+  readonly missingConfig?: readonly string[];
 }
 
 /** Open files of another format. */

@@ -7,12 +7,13 @@ type SourceFormat = NonNullable<DetectedFormat['format']>;
 
 /** Options for some formats only. */
 const ONLY_FOR: Readonly<
-  Record<'root' | 'unknownGlobals' | 'voidDtype' | 'dequantize', readonly SourceFormat[]>
+  Record<'root' | 'unknownGlobals' | 'voidDtype' | 'dequantize' | 'naming', readonly SourceFormat[]>
 > = {
   root: ['torch'],
   unknownGlobals: ['torch'],
   voidDtype: ['numpy'],
   dequantize: ['safetensors', 'gguf'],
+  naming: ['gguf'],
 };
 
 const KIND_TEXTS: Readonly<Record<SourceFormat, string>> = {

@@ -212,7 +212,7 @@ function integerOf(value: bigint): number | bigint {
 }
 
 /** The shortest text that is this float32 number: 0.00001, not 0.000009999999747378752. */
-function float32Text(value: number): string {
+export function float32Text(value: number): string {
   for (let digits = 1; digits < 9; digits++) {
     const shorter = Number(value.toPrecision(digits));
     if (Math.fround(shorter) === value) return String(shorter);

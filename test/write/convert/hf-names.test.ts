@@ -261,7 +261,7 @@ it('of an address and of a Blob are the same', async () => {
   const bytes = bytesOf(storedTensors(SMALL), metadataOf(SMALL), true);
   const server = await FileServer.start({ '/model.gguf': bytes });
   try {
-    const sources = [server.at('/model.gguf'), new Blob([bytes as BlobPart])];
+    const sources = [server.at('/model.gguf'), new Blob([Uint8Array.from(bytes)])];
     for (const [i, source] of sources.entries()) {
       const folder = temporaryPath(`model-${i}`);
       await convert(source, folder, { naming: 'hf', dequantize: 'F32' });

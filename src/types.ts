@@ -88,6 +88,7 @@ export type {
   MergeParameters,
   MergeRecipe,
   ModelInput,
+  ModelParameters,
   SliceInput,
 } from './merge/models/recipe.js';
 export type { AdapterSource } from './open/merge-adapters.js';

@@ -15,21 +15,28 @@ import {
 import { relativeSize } from './relative-size.js';
 import { type SavedResult, saveMerged } from './save-merged.js';
 
-/** All methods, each with whether it measures changes from a base. */
-const USES_BASE: Readonly<Record<MergeMethod, boolean>> = {
-  linear: false,
-  slerp: true,
-  task_arithmetic: true,
-  ties: true,
-  dare_linear: true,
-  dare_ties: true,
-  model_stock: true,
-  passthrough: false,
-  weighted_sum: false,
-  add_difference: false,
+/** A method on the command line. */
+interface MethodFlags {
+  /** Whether it measures changes from a base, by default the first model. */
+  readonly usesBase: boolean;
+  /** The flag that it needs. */
+  readonly needs?: 't' | 'weight' | 'alpha';
+}
+
+const METHODS: Readonly<Record<MergeMethod, MethodFlags>> = {
+  linear: { usesBase: false, needs: 'weight' },
+  slerp: { usesBase: true, needs: 't' },
+  task_arithmetic: { usesBase: true, needs: 'weight' },
+  ties: { usesBase: true, needs: 'weight' },
+  dare_linear: { usesBase: true, needs: 'weight' },
+  dare_ties: { usesBase: true, needs: 'weight' },
+  model_stock: { usesBase: true },
+  passthrough: { usesBase: false },
+  weighted_sum: { usesBase: false, needs: 'alpha' },
+  add_difference: { usesBase: false, needs: 'alpha' },
 };
 
-const METHOD_NAMES = Object.keys(USES_BASE) as readonly MergeMethod[];
+const METHOD_NAMES = Object.keys(METHODS) as readonly MergeMethod[];
 
 /** Parameters of the method, by their flags. */
 const NUMBERS = ['t', 'alpha', 'lambda', 'seed'] as const;
@@ -163,12 +170,21 @@ function recipeOf(options: OptionValues, sources: readonly string[]): unknown {
     );
   }
   const method = requireChoice('method', options['method'], METHOD_NAMES);
-  const isFirst = USES_BASE[method];
+  const { usesBase: isFirst, needs } = METHODS[method];
+  if (needs !== undefined && optionValues(options, needs).length === 0) {
+    throw new UsageError(`--method ${method} needs ${needs === 't' ? '-t' : `--${needs}`}`);
+  }
+  if (options['seed'] !== undefined && !method.startsWith('dare_')) {
+    throw new UsageError(`--seed has no effect with --method ${method}`);
+  }
   const [first = '', ...others] = sources;
   const given = options['base'];
   const takesFirst = given === undefined && isFirst;
   const base = takesFirst ? first : given;
   const models = takesFirst ? others : sources;
+  if (models.length === 0) {
+    throw new UsageError(`--method ${method} needs a model besides the base, which is the first`);
+  }
   const own: Record<string, readonly number[]> = {};
   for (const flag of NUMBERS_OF_MODELS) {
     const numbers = optionValues(options, flag).map((text) => numberOf(flag, text));

@@ -1,6 +1,7 @@
 /** The keys of adapters: which module each belongs to, and which part of its adapter it is. */
 
 import type { Tensor } from '../../tensor/tensor.js';
+import { isPeft } from './detect.js';
 
 /** A part of a module's adapter. */
 export type Part =
@@ -89,6 +90,12 @@ export function parseKey(key: string): ParsedKey | null {
     return { path: key.slice(0, found.index), part: part ?? (found[1] as Part) };
   }
   return null;
+}
+
+/** Whether a checkpoint is an adapter: PEFT's, or with no other keys than those of adapters. */
+export function isAdapter(path: string | undefined, keys: readonly string[]): boolean {
+  if (keys.length === 0) return false;
+  return isPeft(path, keys) || keys.every((key) => parseKey(key) !== null);
 }
 
 /** Returns the kind of adapter that a key shows and that cannot be merged; undefined for other keys. */

@@ -2,12 +2,15 @@
 
 import { argumentTypeError } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
+import { SafetensorsError } from '../../errors/errors.js';
 import type { SiblingFile } from '../../file/source/tensor-info.js';
 import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
 import { TORCH_DTYPES } from '../../header/dtype-names.js';
 import { type ConfigChanges, castConfig } from '../../quantized/plan/dequantized-config.js';
 import { isCastSource } from '../../tensor/float32/cast.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { unsupportedMerge } from '../adapters/errors.js';
+import { isAdapter } from '../adapters/keys.js';
 import { mergeAdaptersWith } from '../adapters/merge-adapters.js';
 import { isHandle, type MergeModelsOptions, requireMergeOptions } from '../adapters/options.js';
 import {
@@ -18,9 +21,10 @@ import {
   requireDequantized,
 } from '../base.js';
 import { recipeError } from './errors.js';
+import { unusedFilters } from './filters.js';
 import { inputEmbeddings, isOfVocabulary } from './layers.js';
 import type { MergeMethod } from './methods/methods.js';
-import type { Model } from './model.js';
+import { type Model, modelLabel } from './model.js';
 import { layerCounts, planMerge } from './plan.js';
 import { parseRecipe, type Recipe } from './recipe.js';
 import { MERGE_KEY, recordOf } from './record.js';
@@ -141,6 +145,10 @@ async function openModel(
     handle = view as unknown as OwnMergeSource;
   }
   const entries = new Map((await handle.tensors({ signal })).map((entry) => [entry.name, entry]));
+  if (isAdapter(handle.path, [...entries.keys()])) {
+    const message = `${modelLabel({ name })} is an adapter; merge it into its base first`;
+    throw unsupportedMerge(message, { path: handle.path });
+  }
   return {
     handle,
     source,
@@ -184,6 +192,7 @@ async function merged(
   const results = tensors.map((planned) => {
     return resultTensor(planned, { recipe, anchor, vocabulary, ...rules });
   });
+  requireShared(recipe, models, new Set(results.flatMap((result) => result.models)));
   const views = results.map(({ view }) => view);
   const fit = configFit(views, base, layers);
   const parts: ViewParts = {
@@ -213,7 +222,11 @@ async function merged(
   });
   const facts: MergedModelInfo = {
     changes: Object.freeze(changes),
-    warnings: Object.freeze([...warnings, ...results.flatMap(({ warnings }) => warnings)]),
+    warnings: Object.freeze([
+      ...warnings,
+      ...unusedFilters(recipe, tensors),
+      ...results.flatMap(({ warnings }) => warnings),
+    ]),
   };
   const view = Object.assign(anchor[VIEW_OF](parts) as MergeSource & object, facts);
   const changedFiles = ['config.json', ...(vocabulary?.contents == null ? [] : ['tokenizer.json'])];
@@ -224,6 +237,20 @@ async function merged(
     return first.model.handle.getTensor(first.entry.name) as Tensor;
   };
   return { view, base: base.source, tokenizer: chosen.source, changedFiles, firstOf };
+}
+
+/** Rejects a model that is not part of the result, whatever is left out. */
+function requireShared(
+  { slices }: Recipe,
+  models: readonly Model[],
+  used: ReadonlySet<Model>,
+): void {
+  const listed = slices.flatMap(({ sources }) => sources.map(({ model }) => models[model]));
+  const unused = listed.find((model) => model !== undefined && !used.has(model));
+  if (unused === undefined) return;
+  const message = `${modelLabel(unused)} has no tensor in common with the others; pass models of one architecture`;
+  const { path } = unused.handle;
+  throw new SafetensorsError('SAFETENSORS_MERGE_UNMATCHED', message, { path });
 }
 
 function siblingOf(path: string, contents: Uint8Array): SiblingFile {

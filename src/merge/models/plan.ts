@@ -41,6 +41,9 @@ const SKIP_UNMATCHED: Advice = {
   text: "pass unmatched: 'skip' to leave them out",
 };
 
+/** Names that an error or a warning lists of a model. */
+const LISTED_NAMES = 5;
+
 /** The parts of a model that a tensor may be in. */
 interface Part {
   readonly slice: RecipeSlice;
@@ -101,7 +104,7 @@ class Planner {
     }
     for (const [model, names] of lacking) {
       this.problemPath ??= model.handle.path;
-      this.problems.push(`${modelLabel(model)} lacks ${quoteNames(names)}`);
+      this.problems.push(`${modelLabel(model)} lacks ${quoteNames(names, LISTED_NAMES)}`);
     }
     this.#reportExtras(tensors, only.length === null ? null : parts);
     const layers = only.length === null ? null : slices.flatMap((slice) => this.#layersIn(slice));
@@ -156,7 +159,7 @@ class Planner {
       });
       if (extras.length === 0) continue;
       this.problemPath ??= model.handle.path;
-      this.problems.push(`only ${modelLabel(model)} has ${quoteNames(extras)}`);
+      this.problems.push(`only ${modelLabel(model)} has ${quoteNames(extras, LISTED_NAMES)}`);
     }
   }
 

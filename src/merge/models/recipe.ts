@@ -10,14 +10,18 @@ import { invalidRecipe, recipeError } from './errors.js';
 import { METHODS, type MergeMethod, type Method } from './methods/methods.js';
 import { type Parameters, type ParameterValue, parseParameter } from './parameters.js';
 
-/** Parameters of methods. Each method takes its own; see the table of `mergeModels`. */
-export interface MergeParameters {
-  /** Of a model: its share. */
+/** Parameters of single models; in a slice or a recipe they are those of all models without their own. */
+export interface ModelParameters {
+  /** The share of the model. */
   readonly weight?: ParameterValue | undefined;
-  /** Of a model: the share of its changes that is kept, above 0; 1 by default. */
+  /** The share of its changes that is kept, above 0; 1 by default. */
   readonly density?: ParameterValue | undefined;
-  /** Of a model: what it is multiplied by; 1 by default. */
+  /** What the model is multiplied by; 1 by default. */
   readonly scale?: ParameterValue | undefined;
+}
+
+/** Parameters of methods. Each method takes its own; see the table of `mergeModels`. */
+export interface MergeParameters extends ModelParameters {
   /** From 0, the base, to 1, the other model. */
   readonly t?: ParameterValue | undefined;
   /** The share of the second model, or of the difference. */
@@ -33,7 +37,7 @@ export interface MergeParameters {
 }
 
 /** A model of a recipe, with its parameters. */
-export interface ModelInput<Source> extends MergeParameters {
+export interface ModelInput<Source> extends ModelParameters {
   /** Anything that `open` takes, except for a file descriptor; or an open checkpoint. */
   readonly source: Source | TensorSource;
   /** In slices: the first layer, and the one after the last. */
@@ -123,7 +127,7 @@ const KEYS: Readonly<Record<Level, Readonly<Record<string, string | null>>>> = {
   source: { source: 'model', layers: 'layer_range' },
 };
 
-const OTHER_FORM = "it mixes the library's keys with those of mergekit";
+const OTHER_FORM = "the recipe mixes the library's keys with those of mergekit";
 
 /** Parsed members of an object in a recipe. */
 interface Members {
@@ -233,20 +237,20 @@ class RecipeParser {
   ): readonly RecipeSource[] {
     const method = METHODS[this.#methodName];
     const isFirst = method.base === 'first';
+    if (isFirst && base === null) this.#fail(`${this.#methodName} needs a base`);
     const first = isFirst ? (sources.find(({ model }) => model === base) ?? unlisted) : null;
     // The base may be among the sources once more, with other layers.
     const others = sources.filter((source) => source !== first);
     const [min, max] = method.models;
     if (others.length < min || others.length > max) {
       const count = min === max ? min : `at least ${min}`;
+      const models = max === 1 ? 'model' : 'models';
       const besides = isFirst ? ' besides the base' : '';
-      this.#fail(`${key}: ${this.#methodName} merges ${count}${besides}, found ${others.length}`);
+      const expected = `${this.#methodName} takes ${count} ${models}${besides}`;
+      this.#fail(`${key}: ${expected}, found ${others.length}`);
     }
     if (!isFirst) return others;
-    if (first === null) {
-      const found = base === null ? 'needs a base' : `needs the base among ${key}`;
-      this.#fail(`${this.#methodName} ${found}`);
-    }
+    if (first === null) this.#fail(`${this.#methodName} needs the base among ${key}`);
     return [first, ...others];
   }
 
@@ -261,7 +265,7 @@ class RecipeParser {
       const others = this.#path === undefined ? ', a Blob or an open checkpoint' : '';
       throw invalidRecipe(`${expected}${others}`, { key, path: this.#path }, source);
     }
-    const known = this.#sources.indexOf(source);
+    const known = this.#sources.findIndex((one) => placeOf(one) === placeOf(source));
     return known === -1 ? this.#sources.push(source) - 1 : known;
   }
 
@@ -271,7 +275,12 @@ class RecipeParser {
     const add = (name: string, value: unknown, at: string): void => {
       parameters.set(name, parseParameter(value, { key: at, path: this.#path }));
     };
-    const rules = Object.keys(METHODS[this.#methodName].parameters);
+    const { parameters: methodRules } = METHODS[this.#methodName];
+    const rules = Object.keys(methodRules);
+    const requireLevel = (name: string, at: string): void => {
+      if (level === 'recipe' || level === 'slice' || methodRules[name]?.ofModel === true) return;
+      this.#fail(`${at} has no effect on a single model; list ${name} for the whole recipe`);
+    };
     for (const [given, value] of Object.entries(this.#object(object, key))) {
       if (value == null) continue;
       const at = key === '' ? given : `${key}.${given}`;
@@ -284,9 +293,11 @@ class RecipeParser {
           if (name === 'int8_mask') continue;
           const own = name === 'filter_wise' ? 'filterWise' : name;
           if (!rules.includes(own)) this.#refuse(name, `${at}.${name}`, rules);
+          requireLevel(own, `${at}.${name}`);
           add(own, one, `${at}.${name}`);
         }
       } else if (!this.#isMergekits && rules.includes(given)) {
+        requireLevel(given, at);
         add(given, value, at);
       } else {
         this.#refuse(given, at, this.#isMergekits ? [] : rules, level);
@@ -322,7 +333,9 @@ class RecipeParser {
     const known = [...names, ...parameters].filter((name) => name !== null);
     const [near] = nearNames(given, known);
     const hint = near === undefined ? '' : `; did you mean ${near}?`;
-    this.#fail(`${at} is not supported with ${this.#methodName}${hint}`);
+    // In mergekit's form, only parameters depend on the method.
+    const method = this.#isMergekits && level !== undefined ? '' : ` with ${this.#methodName}`;
+    this.#fail(`${at} is not supported${method}${hint}`);
   }
 
   #layers(layers: unknown, key: string): readonly [first: number, end: number] {
@@ -330,7 +343,11 @@ class RecipeParser {
     const isRange = Number.isInteger(first) && Number.isInteger(end) && 0 <= first && first < end;
     if (isRange && (layers as unknown[]).length === 2) return [first, end];
     const name = this.#isMergekits ? 'layer_range' : 'layers';
-    throw invalidRecipe('[first, end)', { key: `${key}.${name}`, path: this.#path }, layers);
+    throw invalidRecipe(
+      '[first, end) with first < end',
+      { key: `${key}.${name}`, path: this.#path },
+      layers,
+    );
   }
 
   #dtype(fields: Members['fields']): MergeDtype | null {
@@ -385,4 +402,10 @@ class RecipeParser {
   #fail(message: string): never {
     throw recipeError(message, this.#path);
   }
+}
+
+/** A source without parts of a path that change nothing: other spellings are the same model. */
+function placeOf(source: unknown): unknown {
+  if (typeof source !== 'string') return source;
+  return source.replace(/^(?:\.\/+)+(?=.)/, '').replace(/(?<=.)\/+$/, '');
 }

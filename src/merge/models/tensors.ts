@@ -15,7 +15,7 @@ import { weightedSum } from './methods/combination.js';
 import type { Kernel, KernelInputs } from './methods/kernel.js';
 import { seededDraw } from './methods/random.js';
 import { divisorOf } from './methods/task-vectors.js';
-import { modelLabel } from './model.js';
+import { type Model, modelLabel } from './model.js';
 import { parameterAt } from './parameters.js';
 import type { PlannedInput, PlannedTensor } from './plan.js';
 import type { Recipe } from './recipe.js';
@@ -52,6 +52,8 @@ export interface ResultTensor {
   readonly view: ViewTensor;
   /** Whether it is merged; else it is that of the first model. */
   readonly isMerged: boolean;
+  /** The models that it is merged from. */
+  readonly models: readonly Model[];
   /** What was left out of it, as texts. */
   readonly warnings: readonly string[];
 }
@@ -86,8 +88,11 @@ export function resultTensor(planned: PlannedTensor, context: TensorContext): Re
       (planned.inputs.length < 2 ||
         planned.inputs[1]?.position !== 1 ||
         !isPartOfModel(planned.name, planned)));
-  if (isCopied)
-    return { view: copied(planned.name, first, context), isMerged: false, warnings: [] };
+  if (isCopied) {
+    const view = copied(planned.name, first, context);
+    const models = planned.inputs.map(({ model }) => model);
+    return { view, isMerged: false, models, warnings: [] };
+  }
   const warnings: string[] = [];
   const { inputs, shape, sources } = fitted(planned, context, warnings);
   const dtype = resultDtype(planned.name, inputs, recipe);
@@ -98,7 +103,10 @@ export function resultTensor(planned: PlannedTensor, context: TensorContext): Re
     context.vocabulary === null &&
     only.entry.dtype === dtype &&
     parameterOf(planned, only, 'scale', recipe) === 1;
-  if (isStored) return { view: copied(planned.name, only, context), isMerged: false, warnings };
+  const used = inputs.map(({ model }) => model);
+  if (isStored) {
+    return { view: copied(planned.name, only, context), isMerged: false, models: used, warnings };
+  }
   const { mustBeFinite, anchor } = context;
   const { rows, columns } = mergedMatrix(shape);
   const { path } = only.model.handle;
@@ -106,7 +114,8 @@ export function resultTensor(planned: PlannedTensor, context: TensorContext): Re
   const entry = viewEntry(planned.name, only.entry, { dtype, shape });
   const own = inputs.filter(({ model }) => model.handle === anchor).map(({ entry }) => entry.name);
   const computation = new MergedModelWeight(merged, rows, sources, makeKernel);
-  return { view: { entry, sources: [...new Set(own)], computation }, isMerged: true, warnings };
+  const view = { entry, sources: [...new Set(own)], computation };
+  return { view, isMerged: true, models: used, warnings };
 }
 
 function viewEntry(
@@ -166,18 +175,22 @@ function fitted(
   if (unmatched === 'error' || recipe.method.isPartial === true) {
     requireShapes(inputs, (other) => isSame(other, shape), SKIP_SHAPES);
   }
-  if (isRows && inputs.every(({ entry }) => entry.shape.length === shape.length)) {
-    const common = shape.map((_, i) =>
-      Math.min(...inputs.map(({ entry }) => entry.shape[i] as number)),
-    );
-    return { inputs, shape: common, sources: storedRows(inputs, common) };
-  }
-  const left = inputs.filter(({ entry }) => isSame(entry.shape, shape));
+  // Vocabularies differ in their rows; models of another width have other tensors.
+  const fits = (other: readonly number[]): boolean =>
+    isRows ? isSame(other.slice(1), shape.slice(1)) : isSame(other, shape);
+  const left = inputs.filter(({ entry }) => fits(entry.shape));
   for (const input of inputs) {
     if (left.includes(input)) continue;
-    warnings.push(`${describeInput(input)} is left out: ${describeInput(first)}`);
+    warnings.push(`${describeInput(input)}, which is left out: ${describeInput(first)}`);
   }
-  return { inputs: left, shape, sources: storedRows(left, shape) };
+  if (!isRows) return { inputs: left, shape, sources: storedRows(left, shape) };
+  const rows = Math.min(...left.map(({ entry }) => entry.shape[0] as number));
+  const common = shape.with(0, rows);
+  if (left.some(({ entry }) => entry.shape[0] !== rows)) {
+    const counts = left.map(({ model, entry }) => `${modelLabel(model)} has ${entry.shape[0]}`);
+    warnings.push(`${quoteName(name)} is cut to ${rows} rows: ${counts.join(', ')}`);
+  }
+  return { inputs: left, shape: common, sources: storedRows(left, common) };
 }
 
 function storedRows(inputs: readonly PlannedInput[], shape: readonly number[]): RowSource[] {

@@ -40,9 +40,9 @@ describe('a recipe is invalid', () => {
     ["mixes the library's keys", { ...LINEAR, base_model: a }],
     ["mixes the library's keys", { ...LINEAR, merge_method: 'linear' }],
     ["mixes the library's keys", { ...MERGEKITS, base: a }],
-    ['models[0].model: it mixes', { method: 'linear', models: [{ model: a }] }],
-    ['models[0].source: it mixes', { merge_method: 'linear', models: [{ source: a }] }],
-    ['parameters: it mixes', { ...LINEAR, parameters: { weight: 1 } }],
+    ['models[0].model: the recipe mixes', { method: 'linear', models: [{ model: a }] }],
+    ['models[0].source: the recipe mixes', { merge_method: 'linear', models: [{ source: a }] }],
+    ['parameters: the recipe mixes', { ...LINEAR, parameters: { weight: 1 } }],
     [
       'models[0].wieght is not supported with linear; did you mean weight?',
       { method: 'linear', models: [{ source: a, wieght: 1 }] },
@@ -92,18 +92,35 @@ describe('a recipe is invalid', () => {
       { method: 'linear', models: [{ source: a }] },
     ],
     ['add up to 0', { method: 'linear', models: [{ source: a, weight: 0 }] }],
+    [
+      'models[0].normalize has no effect on a single model; list normalize for the whole recipe',
+      { method: 'linear', models: [{ source: a, weight: 1, normalize: false }] },
+    ],
+    [
+      'slices[0].sources[0].t has no effect',
+      { method: 'slerp', base: a, slices: [{ sources: [{ source: a, layers: [0, 1], t: 1 }] }] },
+    ],
+    [
+      'models[0].parameters.lambda has no effect',
+      {
+        merge_method: 'ties',
+        base_model: a,
+        models: [{ model: b, parameters: { weight: 1, lambda: 0.5 } }],
+      },
+    ],
+    ['slerp needs a base', { method: 'slerp', models: [{ source: a }, { source: b }], t: 0.5 }],
     ['slerp needs a base', { method: 'slerp', models: [{ source: a }], t: 0.5 }],
     [
-      'merges 1 besides the base, found 2',
+      'slerp takes 1 model besides the base, found 2',
       { method: 'slerp', base: a, models: [{ source: b }, { source: c }], t: 0.5 },
     ],
     ['slerp needs t for', { method: 'slerp', base: a, models: [{ source: b }] }],
     [
-      'merges at least 2 besides the base',
+      'model_stock takes at least 2 models besides the base, found 1',
       { method: 'model_stock', base: a, models: [{ source: b }] },
     ],
     [
-      'passthrough merges 1, found 2',
+      'passthrough takes 1 model, found 2',
       { method: 'passthrough', models: [{ source: a }, { source: b }] },
     ],
     [
@@ -230,6 +247,28 @@ describe('models that differ', () => {
     for (const [, tensor] of merged) expect(tensor.toFloat32()).toEqual(W.values);
   });
 
+  it.each([{ z: W }, { x: valuesOf([4], [1, 2, 3, 4]) }])(
+    'completely are rejected whatever is left out',
+    async (other) => {
+      await expect(merge(other, skip)).rejects.toMatchObject({
+        code: 'SAFETENSORS_MERGE_UNMATCHED',
+        message: expect.stringContaining('has no tensor in common with the others'),
+      });
+    },
+  );
+
+  it('an adapter is rejected', async () => {
+    const factors = { 'x.lora_A.weight': W, 'x.lora_B.weight': W };
+    const { 'x.lora_A.weight': A, 'x.lora_B.weight': B } = factors;
+    const ofPeft = { 'base_model.model.x.lora_A.weight': A, 'base_model.model.x.weight': B };
+    for (const adapter of [factors, ofPeft]) {
+      await expect(merge(adapter, skip)).rejects.toMatchObject({
+        code: 'SAFETENSORS_MERGE_UNSUPPORTED',
+        message: expect.stringContaining('is an adapter; merge it into its base first'),
+      });
+    }
+  });
+
   it('quantized ones are rejected', async () => {
     const source = parse(
       serialize({
@@ -274,6 +313,27 @@ it('values that are not finite fail a save, which leaves the target, and can be 
   expect(readFileSync(join(folder, 'model.safetensors'))).toEqual(before);
   await saveCheckpoint(folder, await mergeModels(recipe, { nonFinite: 'keep' }));
   expect(safeOpen(folder).getTensor('x').toFloat32()[0]).toBe(Number.POSITIVE_INFINITY);
+});
+
+it('filters that match nothing are warnings', async () => {
+  const weight = [{ filter: 'layers', value: 1 }, { filter: 'lyaers', value: 2 }, { value: 3 }];
+  const recipe = { method: 'linear', models: [{ source: a, weight }], normalize: false } as const;
+  const merged = (await mergeModels(recipe)) as Checkpoint & MergedModelInfo;
+  expect(merged.warnings).toEqual(['no tensor matches the filter "lyaers" of weight']);
+  expect(merged.getTensor('model.layers.0.w').toFloat32()).toEqual(W.values);
+});
+
+it('other spellings of a path are the same model', async () => {
+  const path = file('recipe.json', '');
+  for (const [name, model] of Object.entries({ a, b, base: c })) {
+    await saveCheckpoint(join(dirname(path), name), model);
+  }
+  const models = ['./base', 'a/', './/b'].map((source) => ({ source }));
+  writeFileSync(path, JSON.stringify({ method: 'model_stock', base: 'base', models }));
+  const merged = (await mergeModels(path)) as Checkpoint;
+  const { slices } = JSON.parse(merged.metadata?.get('safetensors-mmap.merge') ?? '');
+  expect(slices[0].sources).toHaveLength(3);
+  merged.close();
 });
 
 it('arguments are checked', async () => {

@@ -2,7 +2,12 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { type Checkpoint, mergeModels, saveCheckpoint } from '../../support/api.js';
+import {
+  type Checkpoint,
+  type MergedModelInfo,
+  mergeModels,
+  saveCheckpoint,
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { checkpoint, type Values, valuesOf } from '../make-adapter.js';
 
@@ -56,12 +61,35 @@ it('heads of different lengths are cut to their common rows', async () => {
   const recipe = { method: 'linear', models } as const;
   const merged = (await mergeModels(recipe, { unmatched: 'skip' })) as Checkpoint;
   expect([...merged.getTensor('lm_head.bias').toFloat32()]).toEqual([2]);
-  expect(Object(merged).warnings).toEqual([]);
+  const cut = / is cut to 1 rows: model ".*" has 1, model ".*" has 2$/;
+  const warning = expect.stringMatching(cut);
+  expect(Object(merged).warnings).toEqual([warning, warning, warning]);
   const last = (await mergeModels(
     { method: 'linear', models: models.toReversed() },
     { unmatched: 'skip' },
   )) as Checkpoint;
   expect([...last.getTensor('lm_head.bias').toFloat32()]).toEqual([2]);
+});
+
+it('embeddings of another width are left out', async () => {
+  const values = (count: number): Float32Array => new Float32Array(count).fill(3);
+  const [narrow, wide] = [4, 6].map((width) =>
+    checkpoint({
+      'lm_head.weight': valuesOf([2, width], values(2 * width)),
+      x: valuesOf([1], [width]),
+    }),
+  ) as [Checkpoint, Checkpoint];
+  for (const [first, other] of [[narrow, wide] as const, [wide, narrow] as const]) {
+    const models = [first, other].map((source) => ({ source, weight: 1 }));
+    const merged = (await mergeModels(
+      { method: 'linear', models },
+      { unmatched: 'skip' },
+    )) as Checkpoint & MergedModelInfo;
+    const { shape } = first.info('lm_head.weight');
+    expect(merged.info('lm_head.weight').shape).toEqual(shape);
+    expect(merged.warnings).toEqual([expect.stringContaining('which is left out')]);
+    expect([...merged.getTensor('x').toFloat32()]).toEqual([5]);
+  }
 });
 
 it.each<[object, string]>([

@@ -83,7 +83,7 @@ export function layerPlace(name: string): LayerPlace {
 /** A row of the poster. */
 export interface PosterRow {
   readonly role: string;
-  /** The end of the role that no other row has: `mlp.up_proj`. */
+  /** The end of the role that no other row has: `mlp.up_proj`; with its head where ends are alike: `up_blocks…conv1`. */
   readonly label: string;
   readonly part: Part;
   readonly isMatrix: boolean;
@@ -108,6 +108,15 @@ const MAX_LAYERS = 1000;
 function shortLabel(role: string): string {
   const inLayer = role.slice(role.indexOf('*') + 1).replaceAll(/[._/]\*/g, '');
   return inLayer.replace(/^[._/]/, '').replace(/\.weight$/, '') || role;
+}
+
+/** `up_blocks…resnets.conv1` of `up_blocks.*.resnets.*.conv1.weight`. */
+function longLabel(role: string): string {
+  return `${role.slice(0, role.indexOf('*')).replace(/[._/]$/, '')}…${shortLabel(role)}`;
+}
+
+function isOnly(labels: readonly string[], label: string | undefined): boolean {
+  return label !== undefined && labels.indexOf(label) === labels.lastIndexOf(label);
 }
 
 /** Tensors as their list has them. */
@@ -142,12 +151,17 @@ export function posterOf({ names, shapes, part }: PosterTensors): Poster {
     (cells[column] as number[]).push(at);
   }
   const labels = [...roles.keys()].map(shortLabel);
+  const longLabels = [...roles.keys()].map(longLabel);
   const rows = Array.from(roles, ([role, cells], row): PosterRow => {
     const [first] = cells.flat() as [number];
     const label = labels[row] as string;
     return {
       ...{ role, cells, part: parts[first] as Part },
-      label: labels.indexOf(label) === labels.lastIndexOf(label) ? label : role,
+      label: isOnly(labels, label)
+        ? label
+        : isOnly(longLabels, longLabels[row])
+          ? (longLabels[row] as string)
+          : role,
       isMatrix: (shapes[first] as string).includes(' × '),
       isFolded: cells.some(({ length }) => length > 1),
     };
@@ -216,6 +230,11 @@ export function formatLayers(layers: readonly number[]): string {
   const texts = ranges.flatMap(([from, to]) =>
     from === to ? [`${from}`] : to === from + 1 ? [`${from}`, `${to}`] : [`${from}–${to}`],
   );
+  return inSeries(texts);
+}
+
+/** `a, b and c`. */
+export function inSeries(texts: readonly string[]): string {
   return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`;
 }
 

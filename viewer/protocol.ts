@@ -11,7 +11,7 @@ import type { Overview, TensorList } from './worker/info.js';
 import type { LayerStatistics, LayersProgress } from './worker/layers.js';
 import type { LoraPair } from './worker/lora.js';
 import type { TensorPair } from './worker/pair.js';
-import type { Place, SourceId } from './worker/sources.js';
+import type { OpenProgress, Place, SourceId } from './worker/sources.js';
 import type { Extent, Progress, TensorStatistics } from './worker/statistics.js';
 import type { Branches, TreeRow } from './worker/tree.js';
 import type { ByteMap, MapArgs } from './worker/treemap.js';
@@ -28,6 +28,7 @@ export interface Calls {
   open: {
     args: { place: Place; token: string | null };
     result: { id: SourceId; overview: Overview; list: TensorList };
+    progress: OpenProgress;
   };
   close: { args: { id: SourceId }; result: null };
   find: { args: { id: SourceId; text: string; order: Order }; result: Found };

@@ -57,6 +57,16 @@ export function remainingAxes(axes: readonly Axis[]): number[] {
   return axes.flatMap(({ kept }, at) => (kept ? [at] : []));
 }
 
+/** The place of an index in a selection, along the axes that it keeps; null when it is not selected. */
+export function placeOf(index: readonly number[], axes: readonly Axis[]): number[] | null {
+  const places = axes.map(({ start, step }, axis) => ((index[axis] as number) - start) / step);
+  const isThere = axes.every(({ kept, count }, axis) => {
+    const place = places[axis] as number;
+    return kept ? Number.isInteger(place) && place >= 0 && place < count : place === 0;
+  });
+  return isThere ? places.filter((_, axis) => axes[axis]?.kept) : null;
+}
+
 /** The part of an axis from one of its selected positions to another. */
 export function within(axis: Axis, from: number, to: number, every = 1): Axis {
   const count = Math.max(0, Math.ceil((Math.min(to, axis.count) - from) / every));

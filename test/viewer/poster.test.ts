@@ -113,8 +113,8 @@ describe('a poster', () => {
       'decoder.layers.0.mlp.fc.bias': '4',
     });
     expect(rows.map(({ label }) => label)).toEqual([
-      'encoder.layers.*.mlp.fc.weight',
-      'decoder.layers.*.mlp.fc.weight',
+      'encoder.layers…mlp.fc',
+      'decoder.layers…mlp.fc',
       'mlp.fc.bias',
     ]);
   });

@@ -5,6 +5,7 @@ import {
   type Axis,
   formatSelection,
   partIndices,
+  placeOf,
   planeOf,
   within,
 } from '../../viewer/selection.js';
@@ -67,5 +68,23 @@ describe('within', () => {
     const [axis] = parseSlice('8:0:-2', [10]) as [Axis];
     expect(within(axis, 1, 3)).toEqual({ start: 6, step: -2, count: 2, kept: true });
     expect(within(axis, 0, 99, 3)).toEqual({ start: 8, step: -6, count: 2, kept: true });
+  });
+});
+
+describe('placeOf', () => {
+  const place = (index: number[], text: string, shape: number[]) =>
+    placeOf(index, parseSlice(text, shape));
+
+  it('is along the axes that a selection keeps', () => {
+    expect(place([200, 13], '', [256, 1024])).toEqual([200, 13]);
+    expect(place([200, 13], '200:, 13:', [256, 1024])).toEqual([0, 0]);
+    expect(place([3, 7, 9], '3, ::-1, 1::2', [5, 10, 20])).toEqual([2, 4]);
+  });
+
+  it('is null for what is not selected', () => {
+    expect(place([199, 13], '200:, 13:', [256, 1024])).toBe(null);
+    expect(place([200, 13], ':, :13', [256, 1024])).toBe(null);
+    expect(place([2, 7, 9], '3, :, :', [5, 10, 20])).toBe(null);
+    expect(place([3, 7, 9], '3, :, ::2', [5, 10, 20])).toBe(null);
   });
 });

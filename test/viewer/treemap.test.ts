@@ -162,6 +162,20 @@ describe('parts of names', () => {
     expect(groups.map(({ label }) => label)).toEqual(['a.b', 'd']);
   });
 
+  it('that are nearly all of a labelled part need no label, but are not without one', () => {
+    const list = listOf([
+      ['h.c_fc.weight', 100],
+      ['h.c_fc.bias', 1],
+      ['h.c_proj.weight', 60],
+      ['h.c_proj.bias', 30],
+    ]);
+    const { blocks } = byteMap(list, { ...SIZE, prefix: '' });
+    const named = blocks.filter(({ isNamed }) => isNamed).map(({ tensors }) => tensors);
+    expect(named).toEqual([[0]]);
+    const only = byteMap(listOf([['w', 10]]), { ...SIZE, prefix: '' });
+    expect(only.blocks.map(({ isNamed }) => isNamed)).toEqual([false]);
+  });
+
   it('of nothing are no blocks', () => {
     expect(byteMap(listOf([['empty', 0]]), { ...SIZE, prefix: '' })).toEqual({
       blocks: [],

@@ -1,5 +1,6 @@
 /** Names of tensors in a column: wrapped, never cut. */
 
+import type { ComponentChildren } from 'preact';
 import type { NamePart } from '../names.js';
 
 /** For screen readers a name is one text: its lines would be words. */
@@ -19,6 +20,13 @@ export function Name({ label, lines }: { label: string; lines: readonly (readonl
       </span>
     </>
   );
+}
+
+/** A name in a text: it wraps after separators and before words, `Deepseek|V3|For|Causal|LM`. */
+export function wrapped(name: string): ComponentChildren {
+  return name
+    .split(/(?<=[._/-])(?=.)|(?<=[a-z])(?=[A-Z])/)
+    .flatMap((part, at) => (at === 0 ? part : [<wbr key={at} />, part]));
 }
 
 let measured: number | undefined;

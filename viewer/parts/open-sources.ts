@@ -3,7 +3,7 @@
 import { sourceAddress } from '../address.js';
 import { type CallError, call } from '../client.js';
 import type { Overview, TensorList } from '../worker/info.js';
-import type { Place, SourceId } from '../worker/sources.js';
+import type { OpenProgress, Place, SourceId } from '../worker/sources.js';
 import { signal } from './signal.js';
 import { addressWith, currentAddress, go } from './use-address.js';
 
@@ -30,7 +30,12 @@ export interface Opening {
   readonly place: Place;
   readonly address: string | null;
   readonly failure: CallError | null;
+  /** Headers that have arrived; null before the first. */
+  readonly progress: OpenProgress | null;
 }
+
+/** A source that can be opened. */
+export type Source = Omit<Opening, 'failure' | 'progress'>;
 
 /** What the list of a source counts: weights, where several stored tensors make up one. */
 export function countedNoun({ tensors, storedTensors }: Overview): 'tensor' | 'weight' {
@@ -54,16 +59,13 @@ const ADDRESS_NAMES = { first: 'open', second: 'with', base: 'base' } as const;
 const controllers: Partial<Record<Slot, AbortController>> = {};
 
 /** Opens a source in a place, instead of what is there. The token is for the Hub, and is not kept. */
-export async function openIn(
-  slot: Slot,
-  what: Omit<Opening, 'failure'>,
-  token: string | null = null,
-): Promise<void> {
+export async function openIn(slot: Slot, what: Source, token: string | null = null): Promise<void> {
   const state = slots[slot];
   end(slot);
   const controller = new AbortController();
   controllers[slot] = controller;
-  state.value = { open: null, opening: { ...what, failure: null } };
+  const opening = { ...what, failure: null, progress: null };
+  state.value = { open: null, opening };
   // Back leads to what was open before; an address that opened by itself is no step.
   const name = ADDRESS_NAMES[slot];
   const replace = currentAddress()[name] === (what.address ?? undefined);
@@ -71,12 +73,17 @@ export async function openIn(
   try {
     const { signal: own } = controller;
     const args = { place: what.place, token };
-    const { id, overview, list } = await call('open', args, { signal: own });
+    const { id, overview, list } = await call('open', args, {
+      signal: own,
+      onProgress: (progress) => {
+        state.value = { open: null, opening: { ...opening, progress } };
+      },
+    });
     const at = new Map(list.names.map((name, position) => [name, position]));
     state.value = { open: { id, ...what, overview, list, at }, opening: null };
   } catch (error) {
     if (controller.signal.aborted) return;
-    state.value = { open: null, opening: { ...what, failure: error as CallError } };
+    state.value = { open: null, opening: { ...opening, failure: error as CallError } };
   }
 }
 
@@ -97,7 +104,7 @@ export function end(slot: Slot): void {
 }
 
 /** What an address of people means as a source. */
-export function typedPlace(text: string): Omit<Opening, 'failure'> {
+export function typedPlace(text: string): Source {
   const url = sourceAddress(text);
   return { label: url, address: url, place: { kind: 'url', url } };
 }

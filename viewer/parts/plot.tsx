@@ -24,6 +24,9 @@ const BOTTOM = 36;
 /** Widest bar, in pixels: the bar of a constant is a line at its value, not a wall. */
 const MAX_BAR = 24;
 
+/** Pixels that what is beyond both ends takes in one line. */
+const MIN_SIDES = 320;
+
 /** The least and the greatest of all series; of values above 0 for an axis of powers. */
 function extent(series: readonly Series[], isLog: boolean): [number, number] {
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
@@ -174,7 +177,9 @@ export function Plot({
       context.fillStyle = themeColour('muted');
       context.textAlign = side === 0 ? 'left' : 'right';
       context.textBaseline = 'top';
-      context.fillText(text, at + (side === 0 ? 5 : -5), TOP + 2);
+      // On narrow screens both are wider than the plot.
+      const line = side === 1 && w < MIN_SIDES ? 14 : 0;
+      context.fillText(text, at + (side === 0 ? 5 : -5), TOP + 2 + line);
     }
   };
   const changes = [series, kind, isLog, xTitle, active, name, beyond?.join()];

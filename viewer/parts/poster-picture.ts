@@ -62,7 +62,10 @@ function heightsFor(rows: number): readonly [number, number, number] {
 /** Lays out a poster. Vectors are lower than matrices, experts are higher; parts are apart. */
 export function posterLayout({ rows, layers }: Poster, width: number): PosterLayout {
   const isNarrow = width < 560;
-  const left = isNarrow ? 116 : Math.min(210, width * 0.24);
+  // On narrow screens labels get what few layers leave.
+  const left = isNarrow
+    ? Math.min(184, Math.max(124, width - 40 * layers.length))
+    : Math.min(240, width * 0.24);
   const end = isNarrow ? 0 : 84;
   const step = Math.min(MAX_STEP, (width - left - end) / Math.max(1, layers.length));
   const [matrix, vector, experts] = heightsFor(rows.length);
@@ -102,12 +105,14 @@ export function cellAt(
   return row >= 0 && column >= 0 && column < columns ? { row, column } : null;
 }
 
-/** The end of a text that fits: names differ there. */
+/** The head before an ellipsis, and the end that fits: names differ there. */
 function fitting(context: CanvasRenderingContext2D, text: string, width: number): string {
   if (context.measureText(text).width <= width) return text;
-  let begin = 1;
-  while (begin < text.length && context.measureText(`…${text.slice(begin)}`).width > width) begin++;
-  return `…${text.slice(begin)}`;
+  let begin = text.indexOf('…') + 1;
+  const head = text.slice(0, begin) || '…';
+  while (begin < text.length && context.measureText(head + text.slice(begin)).width > width)
+    begin++;
+  return head + text.slice(begin);
 }
 
 function drawLabel(

@@ -1,6 +1,7 @@
 /** The sample of a model: read at once where its bytes are local; of other servers people decide. */
 
 import { useEffect } from 'preact/hooks';
+import { isSmall } from '../worker/sample.js';
 import { start, type Work, workOf } from './background.js';
 import type { OpenSource } from './open-sources.js';
 import { useSignal } from './signal.js';
@@ -10,12 +11,15 @@ export function beginSample(source: OpenSource, whole: boolean): void {
   void start('layers', source, { id: source.id, whole });
 }
 
-/** The statistics of a model, which begin by themselves for files and for the server of the page. */
+/**
+ * The statistics of a model, which begin by themselves for files and for the server of the page: of all values where
+ * these are few.
+ */
 export function useSample(source: OpenSource): Work<'layers'> {
   const work = useSignal(workOf('layers', source));
   const isBegun = work.result !== null || work.isRunning || work.failure !== null;
   useEffect(() => {
-    if (!isBegun && source.place.kind !== 'url') beginSample(source, false);
+    if (!isBegun && source.place.kind !== 'url') beginSample(source, isSmall(source.list));
   }, [source]);
   return work;
 }

@@ -15,6 +15,7 @@ import {
 } from '../parts/format.js';
 import { cellText } from '../parts/measures.js';
 import { Failure } from '../parts/messages.js';
+import { wrapped } from '../parts/name.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
 import { Poster } from '../parts/poster.js';
 import type { PosterCell, PosterPicture } from '../parts/poster-picture.js';
@@ -32,7 +33,7 @@ import {
   strongestLayers,
 } from '../poster.js';
 import type { DifferingTensor, NameDifference, ValueDifferences } from '../worker/compare.js';
-import { sampleByteLength } from '../worker/sample.js';
+import { isSmall, sampleByteLength } from '../worker/sample.js';
 import { adapterChanges, adapterHeadline, Lora, useAdapter } from './lora.js';
 import { Open } from './open.js';
 
@@ -94,7 +95,7 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
               {differing.slice(0, SHOWN).map(({ difference, name, before, after }) => (
                 <tr key={difference + name}>
                   <td>{difference}</td>
-                  <td class="text mono">{name}</td>
+                  <td class="text mono">{wrapped(name)}</td>
                   <td>{before}</td>
                   <td>{after}</td>
                 </tr>
@@ -292,7 +293,7 @@ function Values({
                 <tr key={at}>
                   <td class="text mono">
                     <a href={viewAddress('tensor', { tensor: list.names[at] as string })}>
-                      {list.names[at]}
+                      {wrapped(list.names[at] as string)}
                     </a>
                   </td>
                   <td class="number">{fixedPercent(relative[at] as number)}</td>
@@ -334,7 +335,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
               <>
                 . Largest:{' '}
                 <a href={viewAddress('tensor', { tensor: source.list.names[largest] as string })}>
-                  {source.list.names[largest]}
+                  {wrapped(source.list.names[largest] as string)}
                 </a>
                 , {percentText(result?.relative[largest] as number)}
               </>
@@ -346,7 +347,6 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
         </button>
       </header>
       {failure !== null && <Failure error={failure} />}
-      {adapter !== null && <Lora found={adapter} source={source} />}
       {adapter !== null && changes !== null && (
         <SharePoster
           source={adapter.base}
@@ -358,6 +358,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
           none="not changed"
         />
       )}
+      {adapter !== null && <Lora found={adapter} source={source} />}
       {names !== null && names.comparable > 0 && (
         <>
           <WorkRow
@@ -410,7 +411,8 @@ function useDifferences(base: OpenSource, other: OpenSource) {
     void start('differ', pair, { id: base.id, other: other.id, whole });
   useEffect(() => {
     const isLocal = base.place.kind !== 'url' && other.place.kind !== 'url';
-    if (work.result === null && !work.isRunning && isLocal) begin(false);
+    if (work.result === null && !work.isRunning && isLocal)
+      begin(isSmall(base.list) && isSmall(other.list));
   }, [pair]);
   return { work, begin, stop: () => stop('differ', pair) };
 }

@@ -23,15 +23,31 @@ const WIDTHS: Readonly<Record<string, number>> = {
   I32: 11,
   I64: 13,
   U64: 13,
-  F64: 20,
+  F64: 22,
   C64: 28,
 };
-const FLOAT_WIDTH = 13;
+const FLOAT_WIDTH = 14;
 
 function cellWidth(kind: string, form: 'values' | 'bits', bits: number): number {
   const characters =
     form === 'values' ? (WIDTHS[kind] ?? FLOAT_WIDTH) : bits + Math.ceil(bits / 8) + 2;
   return characters * CHARACTER + PADDING;
+}
+
+/** Characters from the decimal point on. */
+function fractionLength(text: string): number {
+  const point = text.indexOf('.');
+  return point === -1 ? 0 : text.length - point;
+}
+
+/** Characters of space after each value of a column that align them on the decimal point, if they fit. */
+function alignments(texts: readonly string[], most: number): number[] {
+  const longest = Math.max(...texts.map(fractionLength));
+  return texts.map((text) =>
+    text.includes('.')
+      ? Math.max(0, Math.min(longest - fractionLength(text), most - text.length))
+      : 0,
+  );
 }
 
 /** What a grid shows. */
@@ -131,6 +147,11 @@ function Cells({ one, plane, kind, bits, form }: Shown) {
   };
   const rows = Array.from({ length: lastRow - first.row }, (_, at) => first.row + at);
   const columns = Array.from({ length: lastColumn - first.column }, (_, at) => first.column + at);
+  const isNumber = form === 'values' && kind !== 'C64';
+  const spaces = columns.map((column) => {
+    const texts = rows.map((row) => cell(row, column)?.trim() ?? '');
+    return isNumber ? alignments(texts, (width - PADDING) / CHARACTER) : [];
+  });
   return (
     <>
       {failure !== null && <Failure error={failure} />}
@@ -196,7 +217,10 @@ function Cells({ one, plane, kind, bits, form }: Shown) {
                       aria-colindex={column + 2}
                       aria-selected={isActive}
                       class="grid-cell"
-                      style={{ width: `${width}px` }}
+                      style={{
+                        width: `${width}px`,
+                        paddingRight: `calc(${PADDING / 2}px + ${spaces[column - first.column]?.[row - first.row] ?? 0}ch)`,
+                      }}
                       onClick={() => setActive({ row, column })}
                     >
                       {cell(row, column)?.trim() ?? '…'}

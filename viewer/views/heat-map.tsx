@@ -48,6 +48,33 @@ function imageOf({ values, rows, columns }: Heat, limit: number): HTMLCanvasElem
   return canvas;
 }
 
+/** `one of 2 rows, one of 8 columns`. */
+function oneOf({ rowStep, columnStep }: Heat): string {
+  const steps = [
+    [rowStep, 'rows'],
+    [columnStep, 'columns'],
+  ] as const;
+  return steps.flatMap(([step, of]) => (step > 1 ? `one of ${step} ${of}` : [])).join(', ');
+}
+
+/** Marks a value that is NaN or infinite, which lies between the values of a sample. */
+function drawBroken(context: CanvasRenderingContext2D, x: number, y: number): void {
+  context.strokeStyle = themeColour('nan');
+  context.lineWidth = 2;
+  context.beginPath();
+  context.arc(x, y, 9, 0, 2 * Math.PI);
+  for (const [dx, dy] of [
+    [1, 0],
+    [-1, 0],
+    [0, 1],
+    [0, -1],
+  ] as const) {
+    context.moveTo(x + 5 * dx, y + 5 * dy);
+    context.lineTo(x + 16 * dx, y + 16 * dy);
+  }
+  context.stroke();
+}
+
 function clampedSight(sight: Sight, { rows, columns }: Plane, width: number): Sight {
   const shownRows = Math.min(rows, Math.max(sight.rows, Math.min(rows, HEIGHT / MAX_CELL)));
   const shownColumns = Math.min(
@@ -121,12 +148,15 @@ export function HeatMap({
   tensor,
   axes,
   plane,
+  broken,
 }: {
   id: number;
   other: number | null;
   tensor: string;
   axes: readonly Axis[];
   plane: Plane;
+  /** Where a value is NaN or infinite. */
+  broken: { readonly row: number; readonly column: number } | null;
 }) {
   const whole: Sight = { row: 0, column: 0, rows: plane.rows, columns: plane.columns };
   const [sight, setSight] = useState(whole);
@@ -181,13 +211,19 @@ export function HeatMap({
       image.width * columnStep * x,
       image.height * rowStep * y,
     );
+    if (broken !== null)
+      drawBroken(
+        context,
+        (broken.column + 0.5 - sight.column) * x,
+        (broken.row + 0.5 - sight.row) * y,
+      );
     if (pointed === null) return;
     context.strokeStyle = themeColour('text');
     context.lineWidth = 2;
     const [left, top] = [(pointed.column - sight.column) * x, (pointed.row - sight.row) * y];
     context.strokeRect(left - 1, top - 1, Math.max(4, x) + 2, Math.max(4, y) + 2);
   };
-  const { ref, width } = useCanvas(draw, HEIGHT, [image, sight, pointed]);
+  const { ref, width } = useCanvas(draw, HEIGHT, [image, sight, pointed, broken]);
   const look = (next: Sight) => setSight(clampedSight(next, plane, width));
   const zoom = (factor: number, x = 0.5, y = 0.5) => {
     const next = clampedSight(
@@ -235,13 +271,7 @@ export function HeatMap({
   return (
     <section class="card">
       <div class="row">
-        <h2>Heat map</h2>
-        <span class="grow muted small" role="status">
-          {isSampled
-            ? `Sampled: one of ${picture.heat.rowStep} rows, one of ${picture.heat.columnStep} columns. Zoom in for all values.`
-            : picture !== null && 'Exact: every value is shown.'}
-          {isRunning && ' Reading …'}
-        </span>
+        <h2 class="grow whole">Heat map</h2>
         {other !== null && (
           <fieldset class="tabs">
             <legend class="hidden">Values</legend>
@@ -275,6 +305,12 @@ export function HeatMap({
         </button>
         <Export name={`heat map of ${tensor}`} picture={() => ref.current} />
       </div>
+      <p class="muted small" role="status">
+        {isSampled
+          ? `Sampled: ${oneOf(picture.heat)}. Zoom in for all values.`
+          : picture !== null && 'Exact: every value is shown.'}
+        {isRunning && ' Reading …'}
+      </p>
       {failure !== null && <Failure error={failure} />}
       <div class="heat">
         <canvas
@@ -321,12 +357,12 @@ export function HeatMap({
           onPointerLeave={() => setPointed(null)}
         />
       </div>
+      <p class="mono small" role="status">
+        {pointed === null
+          ? 'Drag to move; Ctrl or Shift and the wheel, or a double click, to zoom.'
+          : valueAt(pointed)}
+      </p>
       <div class="row small">
-        <span class="grow mono" role="status">
-          {pointed === null
-            ? 'Drag to move; Ctrl or Shift and the wheel, or a double click, to zoom.'
-            : valueAt(pointed)}
-        </span>
         {limit !== null && <Legend limit={limit} />}
         <label class="row">
           Colours

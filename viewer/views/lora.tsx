@@ -10,17 +10,55 @@ import {
   plural,
 } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
+import { wrapped } from '../parts/name.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
+import { formatLayers, inSeries, layerPlace } from '../poster.js';
 import type { LoraPair } from '../worker/lora.js';
 
 /** A name of one of the two matrices of a pair. */
-const ADAPTER = /\.lora_(?:A|B|down|up)\b|[._]lora\.(?:down|up)\./;
+export const LORA: RegExp = /\.lora_(?:A|B|down|up)\b|[._]lora\.(?:down|up)\./;
 
 function isAdapter({ list }: OpenSource): boolean {
-  return list.names.some((name) => ADAPTER.test(name));
+  return list.names.some((name) => LORA.test(name));
+}
+
+const DOWN = /[._](?:lora_A|lora_down|lora\.down)\b.*/;
+
+/** `q_proj and v_proj in layers 4–11`; nothing where names don't show it. */
+function placesOf(targets: readonly string[]): string {
+  const places = targets.map(layerPlace);
+  const modules = [...new Set(places.map(({ role }) => role.split('.').at(-1) as string))];
+  const layers = [...new Set(places.flatMap(({ layer }) => layer ?? []))];
+  // Programs that write no dots have the whole place in one word.
+  const isShort = modules.length <= 8 && modules.every((module) => !module.includes('*'));
+  return [
+    ...(isShort ? [inSeries(modules)] : []),
+    ...(layers.length === 0
+      ? []
+      : [`in ${layers.length === 1 ? 'layer' : 'layers'} ${formatLayers(layers)}`]),
+  ].join(' ');
+}
+
+/** What an adapter changes, by its names and shapes; nothing for other models. */
+export function AdapterNote({ source: { list } }: { source: OpenSource }) {
+  const downs = [...list.names.keys()].filter((at) => DOWN.test(list.names[at] as string));
+  if (downs.length === 0) return null;
+  const ranks = [...new Set(downs.map((at) => (list.shapes[at] as string).split(' ')[0]))];
+  const places = placesOf(downs.map((at) => (list.names[at] as string).replace(DOWN, '')));
+  return (
+    <section class="card">
+      <h2>LoRA adapter</h2>
+      <p>
+        It changes {plural(downs.length, 'weight')} by matrices of rank{' '}
+        {inSeries(ranks as string[])}
+        {places === '' ? '' : `: ${places}`}.{' '}
+        <a href={viewAddress('compare')}>Open its base to see by how much</a>
+      </p>
+    </section>
+  );
 }
 
 /** An adapter, the other source as its base, and the call for its pairs. */
@@ -127,9 +165,9 @@ export function Lora({
                   <tr key={target}>
                     <td class="text mono small">
                       {weight !== null && base === source ? (
-                        <a href={viewAddress('tensor', { tensor: weight })}>{target}</a>
+                        <a href={viewAddress('tensor', { tensor: weight })}>{wrapped(target)}</a>
                       ) : (
-                        target
+                        wrapped(target)
                       )}
                     </td>
                     <td class="number wide">{formatInteger(rank)}</td>

@@ -247,7 +247,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
     group === null ? (list.names[tensors[0] as number] as string) : group.prefix;
   const outline = (
     context: CanvasRenderingContext2D,
-    { x, y, w, h }: Omit<MapBlock, 'tensors' | 'group'>,
+    { x, y, w, h }: Omit<MapBlock, 'tensors' | 'group' | 'isNamed'>,
     thickest: number,
   ) => {
     // An outline covers its area, and takes at most an eighth of it on each side.
@@ -273,10 +273,9 @@ export function ByteMapView({ source }: { source: OpenSource }) {
         ...map.groups
           .toSorted((a, b) => a.level - b.level)
           .map((of) => ({ of, texts: [`${of.label} · ${formatBytes(of.byteLength)}`, of.label] })),
-        ...map.blocks.map((of) => ({
-          of,
-          texts: ends(nameOf(of).replace(/(?:\.weight|[./])$/, '')),
-        })),
+        ...map.blocks
+          .filter(({ isNamed }) => !isNamed)
+          .map((of) => ({ of, texts: ends(nameOf(of).replace(/(?:\.weight|[./])$/, '')) })),
       ],
       (text) => context.measureText(text).width,
     );

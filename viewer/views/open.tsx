@@ -15,7 +15,8 @@ import {
 } from '../parts/open-sources.js';
 import { type ServedSource, servedSources, serverHeaders, serverToken } from '../parts/served.js';
 import { signal, useSignal } from '../parts/signal.js';
-import { currentAddress } from '../parts/use-address.js';
+import { currentAddress, go, viewAddress } from '../parts/use-address.js';
+import { LORA } from './lora.js';
 
 function openGroup(slot: Slot, { label, files }: FileGroup): void {
   void openIn(slot, { label, address: null, place: { kind: 'files', files } });
@@ -51,14 +52,31 @@ function noModel(files: readonly ChosenFile[]): string {
   return `${name} is not a safetensors file. Show it by: npx safetensors-mmap serve "${name}"`;
 }
 
+/** Bytes at the beginning of a file that have some of its names. */
+const HEAD = 2 ** 16;
+
+/** The place for what is dropped where no place is shown: an adapter is shown next to the model that is open. */
+async function placeFor(groups: readonly FileGroup[]): Promise<Slot> {
+  const [group] = groups;
+  if (groups.length !== 1 || group === undefined || slots.first.value.open === null) return 'first';
+  for (const file of group.files.values()) {
+    if (!LORA.test(await file.slice(0, HEAD).text())) continue;
+    go(viewAddress('compare'));
+    return 'second';
+  }
+  return 'first';
+}
+
 /** Opens the checkpoint among files, or lets people choose when there are several. */
 async function take(
-  slot: Slot,
+  wanted: Slot | null,
   chosen: readonly ChosenFile[] | Promise<readonly ChosenFile[]>,
 ): Promise<void> {
+  let slot = wanted ?? 'first';
   try {
     const files = await chosen;
     const groups = await groupFiles(files);
+    slot = wanted ?? (await placeFor(groups));
     const problem = groups.length === 0 ? noModel(files) : null;
     found[slot].value = { groups: groups.length > 1 ? groups : [], problem };
     if (groups.length === 1) openGroup(slot, groups[0] as FileGroup);
@@ -83,7 +101,7 @@ export function useDrop(): void {
       mark(false);
       const slot = (event.target as Element).closest('[data-slot]')?.getAttribute('data-slot');
       if (event.dataTransfer === null) return;
-      void take((slot ?? 'first') as Slot, filesOfDrop(event.dataTransfer));
+      void take((slot ?? null) as Slot | null, filesOfDrop(event.dataTransfer));
     };
     addEventListener('dragover', over);
     addEventListener('dragleave', leave);
@@ -148,11 +166,13 @@ function TokenField({ slot, opening }: { slot: Slot; opening: Opening }) {
 
 /** How far opening is, or why it failed: where it was asked for. */
 function OpeningState({ slot, opening }: { slot: Slot; opening: Opening }) {
-  const { label, failure } = opening;
+  const { label, failure, progress } = opening;
   if (failure === null) {
     return (
       <p class="row" role="status">
-        Reading headers of {label} …{' '}
+        {progress === null
+          ? `Reading headers of ${label} …`
+          : `Reading headers of ${label}, ${progress.done} of ${progress.total}`}{' '}
         <button type="button" onClick={() => close(slot)}>
           Cancel
         </button>

@@ -14,6 +14,7 @@ import {
 } from '../parts/format.js';
 import { healthOf } from '../parts/measures.js';
 import { Failure } from '../parts/messages.js';
+import { wrapped } from '../parts/name.js';
 import { countedNoun, type OpenSource } from '../parts/open-sources.js';
 import { beginSample, useSample } from '../parts/sample.js';
 import { ScrollBox } from '../parts/scroll-box.js';
@@ -24,6 +25,7 @@ import { PARTS, type Part, posterOf } from '../poster.js';
 import { sliceFrom } from '../selection.js';
 import type { KindCounts, Overview as OverviewFacts } from '../worker/info.js';
 import { sampleByteLength } from '../worker/sample.js';
+import { AdapterNote } from './lora.js';
 import { Metadata } from './metadata.js';
 import { ModelPoster } from './model-poster.js';
 
@@ -50,7 +52,7 @@ function TensorLinks({
         return (
           <li key={at}>
             <a href={viewAddress('tensor', { tensor, ...(slice === undefined ? {} : { slice }) })}>
-              {tensor}
+              {wrapped(tensor)}
             </a>
           </li>
         );
@@ -66,15 +68,14 @@ function TensorLinks({
   );
 }
 
-function Health({ source }: { source: OpenSource }) {
-  const { result, isWhole, isComplete } = useSignal(workOf('layers', source));
+function Health({ source, isExact }: { source: OpenSource; isExact: boolean }) {
+  const { result } = useSignal(workOf('layers', source));
   const poster = useMemo(() => posterOf(source.list), [source]);
   const health = useMemo(
     () => (result === null ? null : healthOf(result, poster)),
     [result, poster],
   );
   if (health === null || result === null) return null;
-  const isExact = isComplete && isWhole;
   const lines: readonly (readonly [
     kind: string,
     what: string,
@@ -148,7 +149,7 @@ function Architecture({ architecture }: Pick<OverviewFacts, 'architecture'>) {
   return (
     <section class="card">
       <h2>Architecture</h2>
-      <Lines lines={architecture} />
+      <Lines lines={architecture.map(([label, value]) => [label, wrapped(value)] as const)} />
     </section>
   );
 }
@@ -228,9 +229,12 @@ const WIDTHS: readonly (readonly [label: string, bits: number])[] = [
   ['4 bits', 4],
 ];
 
-function Storage({ overview, parameters }: { overview: OverviewFacts; parameters: number }) {
+function Storage({ source, parameters }: { source: OpenSource; parameters: number }) {
+  const { overview, list } = source;
   const { files, byteLength, quantization, tensors, storedTensors } = overview;
   const stored = plural(storedTensors, 'stored tensor');
+  const most = list.byteLength.reduce((top, one) => Math.max(top, one), 0);
+  const largest = list.names[list.byteLength.indexOf(most)];
   return (
     <section class="card">
       <h2>Storage</h2>
@@ -246,6 +250,17 @@ function Storage({ overview, parameters }: { overview: OverviewFacts; parameters
           ],
           ['Parameters', formatInteger(parameters)],
           ['Quantization', quantization ?? 'none'],
+          ...(largest === undefined
+            ? []
+            : [
+                [
+                  'Largest',
+                  <>
+                    <a href={viewAddress('tensor', { tensor: largest })}>{wrapped(largest)}</a>,{' '}
+                    {formatBytes(most)}
+                  </>,
+                ] as const,
+              ]),
         ]}
       />
       <h3>Memory as</h3>
@@ -333,7 +348,7 @@ function Files({ files, noun }: Pick<OverviewFacts, 'files'> & { noun: 'tensor' 
             {files.map(({ name, tensors, byteLength }) => (
               <tr key={name}>
                 <td class="text">
-                  <code>{name}</code>
+                  <code>{wrapped(name)}</code>
                 </td>
                 <td class="number">{formatInteger(tensors)}</td>
                 <td class="number">{formatBytes(byteLength)}</td>
@@ -385,6 +400,7 @@ export function Overview({ source }: { source: OpenSource }) {
     }),
     [source],
   );
+  const isExact = work.isComplete && (work.isWhole || bytes.sample === bytes.all);
   const info = [
     ...(model === undefined ? [] : [model[1]]),
     `${formatShortCount(parameters)} parameters`,
@@ -431,21 +447,18 @@ export function Overview({ source }: { source: OpenSource }) {
         />
       )}
       {work.failure !== null && <Failure error={work.failure} />}
+      <AdapterNote source={source} />
       <ModelPoster
         source={source}
         title={title}
         info={info.join(' · ')}
-        note={
-          work.isComplete && work.isWhole
-            ? 'Of all values'
-            : `From a sample of ${formatBytes(bytes.sample)}`
-        }
+        note={isExact ? 'Of all values' : `From a sample of ${formatBytes(bytes.sample)}`}
       />
       <div class="cards">
-        <Health source={source} />
+        <Health source={source} isExact={isExact} />
         <Architecture architecture={overview.architecture} />
         <Parameters source={source} counts={counts} />
-        <Storage overview={overview} parameters={parameters} />
+        <Storage source={source} parameters={parameters} />
       </div>
       <Dtypes
         kinds={kinds}

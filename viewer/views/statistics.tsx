@@ -1,6 +1,6 @@
 /** Statistics of a tensor: numbers, histogram, and the norms of rows and columns. */
 
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Export } from '../parts/export.js';
 import { formatBytes, formatInteger, formatPercent, shortNumber } from '../parts/format.js';
 import { Failure, Working } from '../parts/messages.js';
@@ -41,7 +41,7 @@ function Numbers({ statistics, isSample }: Pick<TensorStatistics, 'statistics' |
     ['Subnormal', subnormal],
   ] as const;
   return (
-    <dl class="facts">
+    <dl class="lines">
       {(
         [
           [isSample ? 'Minimum seen' : 'Minimum', min],
@@ -162,7 +162,7 @@ function Norms({
             isLog={needsLog(values)}
             xTitle={one}
             xText={(at) => `${one} ${at}`}
-            height={180}
+            height={150}
           />
         </section>
       ))}
@@ -171,7 +171,16 @@ function Norms({
 }
 
 /** The statistics of a tensor: of all values when it is small or people ask for it, else of a sample. */
-export function Statistics({ id, facts }: { id: number; facts: NamedTensorSpec }) {
+export function Statistics({
+  id,
+  facts,
+  findBroken,
+}: {
+  id: number;
+  facts: NamedTensorSpec;
+  /** Called with the index of the first value that is NaN or infinite. */
+  findBroken: (index: readonly number[] | null) => void;
+}) {
   const { name, elements, byteLength } = facts;
   const [isWhole, setWhole] = useState(false);
   const { result, progress, failure, isRunning, stop } = useCall(
@@ -179,61 +188,65 @@ export function Statistics({ id, facts }: { id: number; facts: NamedTensorSpec }
     { id, tensor: name, extent: isWhole ? 'whole' : 'limited' },
     { delay: 60, keep: true },
   );
+  useEffect(() => findBroken(result?.brokenAt ?? null), [result]);
   if (elements === 0) return null;
   const table = Object.entries(result?.statistics ?? {});
   return (
     <>
-      <section class="card">
-        <div class="row">
-          <h2 class="grow">Statistics</h2>
-          {result !== null && (
-            <Export
-              name={`statistics of ${name}`}
-              table={{ columns: ['statistic', 'value'], rows: () => table }}
+      {result?.brokenAt && (
+        <p class="message broken row">
+          <span class="grow">
+            This tensor has values that are NaN or infinite
+            {result.isSample ? ', as seen in the sample' : ''}, first at [
+            {result.brokenAt.join(', ')}].
+          </span>
+          <button
+            type="button"
+            onClick={() => go(addressWith({ slice: sliceFrom(result.brokenAt as number[]) }))}
+          >
+            Go to it
+          </button>
+        </p>
+      )}
+      <div class="beside unequal">
+        <section class="card">
+          <div class="row">
+            <h2 class="grow">Statistics</h2>
+            {result !== null && (
+              <Export
+                name={`statistics of ${name}`}
+                table={{ columns: ['statistic', 'value'], rows: () => table }}
+              />
+            )}
+          </div>
+          {result?.isSample && (
+            <p class="message row">
+              <span class="grow">
+                Of a sample: {formatInteger(result.statistics.elements)} of{' '}
+                {formatInteger(elements)} values.
+              </span>
+              {!isRunning && (
+                <button type="button" onClick={() => setWhole(true)}>
+                  Read all {formatBytes(byteLength)}
+                </button>
+              )}
+            </p>
+          )}
+          {isRunning && (
+            <Working
+              label="Reading values"
+              progress={progress}
+              stop={() => {
+                stop();
+                setWhole(false);
+              }}
             />
           )}
-        </div>
-        {result?.isSample && (
-          <p class="message row">
-            <span class="grow">
-              Of a sample: {formatInteger(result.statistics.elements)} of {formatInteger(elements)}{' '}
-              values.
-            </span>
-            {!isRunning && (
-              <button type="button" onClick={() => setWhole(true)}>
-                Read all {formatBytes(byteLength)}
-              </button>
-            )}
-          </p>
-        )}
-        {isRunning && (
-          <Working
-            label="Reading values"
-            progress={progress}
-            stop={() => {
-              stop();
-              setWhole(false);
-            }}
-          />
-        )}
-        {failure !== null && <Failure error={failure} />}
-        {result?.brokenAt && (
-          <p class="message broken row">
-            <span class="grow">
-              This tensor has values that are NaN or infinite
-              {result.isSample ? ', as seen in the sample' : ''}.
-            </span>
-            <button
-              type="button"
-              onClick={() => go(addressWith({ slice: sliceFrom(result.brokenAt as number[]) }))}
-            >
-              Go to it
-            </button>
-          </p>
-        )}
-        {result !== null && <Numbers statistics={result.statistics} isSample={result.isSample} />}
-      </section>
-      {result?.histogram && <Histogram name={name} result={result} />}
+          {failure !== null && <Failure error={failure} />}
+          {result !== null && <Numbers statistics={result.statistics} isSample={result.isSample} />}
+        </section>
+        {result?.histogram && <Histogram name={name} result={result} />}
+      </div>
       {result?.norms && <Norms name={name} norms={result.norms} />}
     </>
   );

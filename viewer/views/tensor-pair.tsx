@@ -78,30 +78,32 @@ export function TensorPair({
           ? `No difference${isSample ? ' seen in the sample' : ''}.`
           : `${formatPercent(differing, 1)} of the values differ, by ${shortNumber(maxError)} at most; ‖a − b‖ ÷ ‖a‖ is ${relative === null ? 'unknown, a is 0' : formatPercent(relative, 1)}.`}
       </p>
-      {histograms !== null && <Histograms name={name} histograms={histograms} />}
-      <ScrollBox label="Numbers of both">
-        <table>
-          <thead>
-            <tr>
-              <th>Statistic</th>
-              <th class="number">a</th>
-              <th class="number">b</th>
-            </tr>
-          </thead>
-          <tbody>
-            {ROWS.map(([label, key]) => (
-              <tr key={key}>
-                <td>{label}</td>
-                {statistics.map((one, at) => (
-                  <td key={at} class="number">
-                    {shortNumber(one[key])}
-                  </td>
-                ))}
+      <div class="beside">
+        {histograms !== null && <Histograms name={name} histograms={histograms} />}
+        <ScrollBox label="Numbers of both">
+          <table>
+            <thead>
+              <tr>
+                <th>Statistic</th>
+                <th class="number">a</th>
+                <th class="number">b</th>
               </tr>
-            ))}
-          </tbody>
-        </table>
-      </ScrollBox>
+            </thead>
+            <tbody>
+              {ROWS.map(([label, key]) => (
+                <tr key={key}>
+                  <td>{label}</td>
+                  {statistics.map((one, at) => (
+                    <td key={at} class="number">
+                      {shortNumber(one[key])}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </ScrollBox>
+      </div>
     </section>
   );
 }

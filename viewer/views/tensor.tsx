@@ -6,13 +6,14 @@ import { Bytes, Count } from '../parts/amount.js';
 import { Export } from '../parts/export.js';
 import { formatInteger } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
+import { wrapped } from '../parts/name.js';
 import { type OpenSource, slots } from '../parts/open-sources.js';
 import { type Plane, planeTable } from '../parts/plane.js';
 import { saveBlob } from '../parts/save.js';
 import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import { type Axis, formatSelection, remainingAxes, shownPart } from '../selection.js';
+import { type Axis, formatSelection, placeOf, remainingAxes, shownPart } from '../selection.js';
 import { formatShape } from '../worker/info.js';
 import type { NamedTensorSpec } from '../worker/values.js';
 import { Grid } from './grid.js';
@@ -62,14 +63,14 @@ function Facts({ facts }: { facts: NamedTensorSpec }) {
       <div>
         <dt>Place</dt>
         <dd>
-          {formatInteger(offset)} <small>in {file}</small>
+          {formatInteger(offset)} <small>in {wrapped(file)}</small>
         </dd>
       </div>
       {Object.entries(quantization?.storedAs ?? {}).map(([part, name]) => (
         <div key={part}>
           <dt>{inWords(part)}</dt>
           <dd>
-            <small>{name}</small>
+            <small>{wrapped(name)}</small>
           </dd>
         </div>
       ))}
@@ -172,13 +173,18 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
   const { name, shape } = facts;
   const { axes, problem } = useMemo(() => shownPart(slice, shape), [slice, name]);
   const plane = useMemo(() => planeTable(axes), [axes]);
+  const [brokenAt, setBrokenAt] = useState<readonly number[] | null>(null);
+  const broken = useMemo(() => {
+    const [row, column] = (brokenAt && placeOf(brokenAt, axes)) ?? [];
+    return row === undefined || column === undefined ? null : { row, column };
+  }, [brokenAt, axes]);
   const { open: second } = useSignal(slots.second);
   const at = second?.at.get(name);
   const hasPair = at !== undefined && second?.list.shapes[at] === formatShape(shape);
   return (
     <>
       <Facts facts={facts} />
-      <Statistics id={source.id} facts={facts} />
+      <Statistics id={source.id} facts={facts} findBroken={setBrokenAt} />
       {hasPair && second !== null && <TensorPair source={source} second={second} name={name} />}
       <SelectionField
         text={slice}
@@ -189,17 +195,20 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
         }
       />
       {problem !== null && <Failure error={problem} />}
-      {remainingAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
-        <HeatMap
-          key={formatSelection(axes, shape)}
-          id={source.id}
-          other={hasPair ? (second?.id ?? null) : null}
-          tensor={name}
-          axes={axes}
-          plane={plane}
-        />
-      )}
-      <Values id={source.id} facts={facts} axes={axes} plane={plane} />
+      <div class="beside">
+        {remainingAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
+          <HeatMap
+            key={formatSelection(axes, shape)}
+            id={source.id}
+            other={hasPair ? (second?.id ?? null) : null}
+            tensor={name}
+            axes={axes}
+            plane={plane}
+            broken={broken}
+          />
+        )}
+        <Values id={source.id} facts={facts} axes={axes} plane={plane} />
+      </div>
     </>
   );
 }
@@ -210,7 +219,7 @@ export function Tensor({ source, name }: { source: OpenSource; name: string }) {
   return (
     <div class="content">
       <header>
-        <h1>{name}</h1>
+        <h1>{wrapped(name)}</h1>
       </header>
       {failure !== null && (
         <>

@@ -4,7 +4,7 @@ import type { TensorSource } from 'safetensors-mmap';
 import { compare, compareTensors } from 'safetensors-mmap/inspect';
 import { dimensions, type TensorList } from './info.js';
 import { forEachAt, seldom } from './layers.js';
-import { sampleAxes, sampleSize, selectedElements } from './sample.js';
+import { readingOrder, sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
 import { type Progress, partOf } from './statistics.js';
 import { readable, tensorFacts } from './values.js';
@@ -100,10 +100,12 @@ export async function valueDifferences(
   const { list } = first;
   const after = positions(second.list);
   const isRequested = first.isRequested || second.isRequested;
-  const compared = [...list.names.keys()].filter((at) => {
+  const order = readingOrder(list.names, isWhole);
+  const compared = order.filter((at) => {
     const other = after.get(list.names[at] as string);
     return other !== undefined && second.list.shapes[other] === list.shapes[at];
   });
+  const size = sampleSize(isRequested, order.length);
   const column = () => new Float64Array(list.names.length).fill(Number.NaN);
   const partial = { relative: column(), differing: column(), maxError: column() };
   const total = compared.reduce((sum, at) => sum + (list.byteLength[at] as number), 0);
@@ -113,7 +115,7 @@ export async function valueDifferences(
     const at = compared[index] as number;
     const name = list.names[at] as string;
     const { shape, elements, byteLength } = tensorFacts(first, name);
-    const axes = sampleAxes(shape, sampleSize(isRequested, list.names.length));
+    const axes = sampleAxes(shape, size);
     const isSample = !isWhole && selectedElements(axes) < elements;
     const tensorOf = (source: Source) =>
       isSample ? partOf(source, name, axes, signal) : readable(source, name, signal);

@@ -1,10 +1,16 @@
 /** Statistics of all tensors of a model, one after the other, in the background. */
 
 import { statistics, tensorValues } from 'safetensors-mmap/inspect';
-import { layerPlace, partNumber } from '../poster.js';
+import { partNumber } from '../poster.js';
 import { wholeAxis } from '../selection.js';
 import { countZeroRows, firstBroken } from './health.js';
-import { sampleAxes, sampleByteLength, sampleSize, selectedElements } from './sample.js';
+import {
+  readingOrder,
+  sampleAxes,
+  sampleByteLength,
+  sampleSize,
+  selectedElements,
+} from './sample.js';
 import type { Source } from './sources.js';
 import { type Progress, partOf } from './statistics.js';
 import { readable, tensorFacts } from './values.js';
@@ -67,20 +73,6 @@ export function seldom(tensors: number, report: () => void): () => void {
   };
 }
 
-/** Positions of tensors: first one of each role in each layer, so that the poster fills soon; then the others. */
-function firstOfCells(names: readonly string[]): number[] {
-  const cells = new Set<string>();
-  const others: number[] = [];
-  const firsts = [...names.keys()].filter((at) => {
-    const { role, layer } = layerPlace(names[at] as string);
-    const cell = `${layer} ${role}`;
-    if (!cells.has(cell)) return cells.add(cell);
-    others.push(at);
-    return false;
-  });
-  return [...firsts, ...others];
-}
-
 /** Computes statistics of all tensors: of samples, or of all values. */
 export async function layerStatistics(
   source: Source,
@@ -101,14 +93,14 @@ export async function layerStatistics(
     constant: column(),
     zeroRows: column(),
   };
-  const size = sampleSize(source.isRequested, names.length);
+  const order = readingOrder(names, isWhole);
+  const size = sampleSize(source.isRequested, order.length);
   const total = isWhole
     ? byteLength.reduce((sum, one) => sum + one, 0)
     : sampleByteLength(source.list, source.isRequested);
   let done = 0;
   const report = seldom(names.length, () => onProgress({ done, total, partial: columns }));
-  const order = firstOfCells(names);
-  await forEachAt(names.length, { isRequested: source.isRequested, isWhole }, async (index) => {
+  await forEachAt(order.length, { isRequested: source.isRequested, isWhole }, async (index) => {
     const at = order[index] as number;
     const name = names[at] as string;
     const { shape, elements } = tensorFacts(source, name);

@@ -158,7 +158,7 @@ async function modulesOf(
   }
 }
 
-/** Rank and norm of every pair of an adapter, next to the weights of a base. */
+/** Rank and norm of every pair of an adapter, next to the weights of a base; the strongest first. */
 export async function loraPairs(
   adapter: Source,
   base: Source | null,
@@ -183,5 +183,6 @@ export async function loraPairs(
     const relative = size === null || size === 0 ? null : norm / size;
     pairs.push({ target, rank, norm, alpha, scale, base: found, relative });
   }
-  return pairs;
+  const strength = ({ relative, norm }: LoraPair): number => relative ?? norm;
+  return pairs.sort((a, b) => strength(b) - strength(a));
 }

@@ -1,5 +1,6 @@
 /** A part of a tensor that stands for all of it, so that a large one shows something at once. */
 
+import { layerPlace } from '../poster.js';
 import type { Axis } from '../selection.js';
 import { dimensions, type TensorList } from './info.js';
 
@@ -78,12 +79,64 @@ export function selectedElements(axes: readonly Axis[]): number {
   return axes.reduce((product, { count }) => product * count, 1);
 }
 
-/** Bytes of the samples of all tensors of a list. */
+/** Tensors of one role in a layer that a sample has. A layer of 256 experts would take 768 requests. */
+const MOST_OF_ROLE = 16;
+
+const sampled = new WeakMap<readonly string[], readonly number[]>();
+
+/**
+ * Positions of the tensors that a sample reads: first one of each role in each layer, so that the poster fills soon;
+ * then the others, of experts a few at even distances.
+ */
+function sampledPositions(names: readonly string[]): readonly number[] {
+  const known = sampled.get(names);
+  if (known !== undefined) return known;
+  const cells = new Map<string, number[]>();
+  for (const [at, name] of names.entries()) {
+    const { role, layer } = layerPlace(name);
+    const cell = cells.get(`${layer} ${role}`);
+    if (cell === undefined) cells.set(`${layer} ${role}`, [at]);
+    else cell.push(at);
+  }
+  const parts = Array.from(cells.values(), (tensors) => {
+    const count = Math.min(MOST_OF_ROLE, tensors.length);
+    return Array.from(
+      { length: count },
+      (_, at) => tensors[Math.floor((at * tensors.length) / count)] as number,
+    );
+  });
+  const found = [
+    ...parts.map(([first]) => first as number),
+    ...parts.flatMap(([, ...others]) => others),
+  ];
+  sampled.set(names, found);
+  return found;
+}
+
+/** Positions of the tensors to read: those of the sample first, and the others of a whole model after them. */
+export function readingOrder(names: readonly string[], isWhole: boolean): readonly number[] {
+  const first = sampledPositions(names);
+  if (!isWhole || first.length === names.length) return first;
+  const known = new Set(first);
+  return [...first, ...[...names.keys()].filter((at) => !known.has(at))];
+}
+
+/** Bytes of local models up to which all values are read at once: that takes as long as a sample. */
+const SMALL = 2 ** 26;
+
+/** Whether the tensors of a list are so small together that no sample is needed. */
+export function isSmall({ byteLength }: TensorList): boolean {
+  return byteLength.reduce((sum, one) => sum + one, 0) <= SMALL;
+}
+
+/** Bytes of the samples of the tensors of a list. */
 export function sampleByteLength(list: TensorList, isRequested: boolean): number {
   const { names, shapes, elements, byteLength } = list;
-  const size = sampleSize(isRequested, names.length);
-  return byteLength.reduce((sum, bytes, at) => {
+  const positions = sampledPositions(names);
+  const size = sampleSize(isRequested, positions.length);
+  return positions.reduce((sum, at) => {
     const count = selectedElements(sampleAxes(dimensions(shapes[at] as string), size));
+    const bytes = byteLength[at] as number;
     return sum + Math.round((bytes * count) / Math.max(1, elements[at] as number));
   }, 0);
 }

@@ -64,13 +64,44 @@ async function problemsOf(
   return problems.map(({ message }) => message);
 }
 
+/** Headers that have arrived, and all. */
+export interface OpenProgress {
+  readonly done: number;
+  readonly total: number;
+}
+
+const NAME = /[^/]*$/;
+
+/**
+ * Reports the shards whose headers have arrived: the browser lists requests that have ended. Returns a function that
+ * ends it.
+ */
+function watchHeaders(
+  shards: readonly string[],
+  onProgress: (progress: OpenProgress) => void,
+): () => void {
+  const names = new Set(shards.map((shard) => NAME.exec(shard)?.[0]));
+  const arrived = new Set<string>();
+  const observer = new PerformanceObserver((entries) => {
+    for (const { name } of entries.getEntries()) {
+      const file = NAME.exec(decodeURIComponent(new URL(name).pathname))?.[0] as string;
+      if (names.has(file)) arrived.add(name);
+    }
+    onProgress({ done: Math.min(arrived.size, shards.length), total: shards.length });
+  });
+  observer.observe({ type: 'resource' });
+  return () => observer.disconnect();
+}
+
 /** Opens a source: all of its headers are read. */
 export async function openSource(
   place: Place,
   token: string | null,
   signal: AbortSignal,
+  onProgress: (progress: OpenProgress) => void,
 ): Promise<{ id: SourceId; overview: Overview; list: TensorList }> {
   const checkpoint = await openPlace(place, token === null ? { signal } : { signal, token });
+  const unwatch = watchHeaders(checkpoint.shards, onProgress);
   try {
     // Headers and configuration are fetched once, whoever asks first.
     const [model, headers, stored, summary, problems, architecture] = await Promise.all([
@@ -98,6 +129,8 @@ export async function openSource(
   } catch (error) {
     checkpoint.close();
     throw error;
+  } finally {
+    unwatch();
   }
 }
 

@@ -36,6 +36,8 @@ export interface MapBlock extends Box {
   readonly tensors: readonly number[];
   /** The part that it is; null for a single tensor. */
   readonly group: MapGroup | null;
+  /** Whether the label of the part around it is its label, too: it has nearly all of its bytes. */
+  readonly isNamed: boolean;
 }
 
 /** A layout. Blocks cover the whole map; groups have blocks in them, the outer ones first. */
@@ -206,12 +208,20 @@ function squarified(parts: readonly Part[], box: Box, total: number): Placed[] {
 export function byteMap(list: TensorList, { width, height, prefix }: MapArgs): ByteMap {
   const blocks: MapBlock[] = [];
   const groups: MapGroup[] = [];
-  const place = (part: Part, box: Box, level: number, around: number): void => {
+  const place = (
+    part: Part,
+    box: Box,
+    level: number,
+    around: number,
+    isLabelled: boolean,
+  ): void => {
     const { children, tensors, bytes } = part;
     const label = part.label.replace(/[./]$/, '');
     const group = { ...box, label, prefix: part.prefix, level, byteLength: bytes };
+    const isMost = bytes >= MOST * around;
+    const isNamed = isMost && isLabelled;
     if (children.length === 0) {
-      blocks.push({ ...box, tensors, group: null });
+      blocks.push({ ...box, tensors, group: null, isNamed });
       return;
     }
     const isNumbered = children.length > 2 && children.every((one) => NUMBERED.test(one.label));
@@ -219,14 +229,14 @@ export function byteMap(list: TensorList, { width, height, prefix }: MapArgs): B
     const large = inside.filter(([, { w, h }]) => Math.min(w, h) >= LEAST);
     // Never of the whole: there would be nothing to see.
     if (level > 0 && bytesOf(large.map(([one]) => one)) < bytes / 2) {
-      blocks.push({ ...box, tensors, group });
+      blocks.push({ ...box, tensors, group, isNamed });
       return;
     }
     // A part with nearly all bytes of the one around it needs no second label.
-    if (bytes < MOST * around) groups.push(group);
-    for (const [one, at] of inside) place(one, at, level + 1, bytes);
+    if (!isMost) groups.push(group);
+    for (const [one, at] of inside) place(one, at, level + 1, bytes, isNamed || !isMost);
   };
   const root = partOf(grow(list, prefix), prefix, prefix, list);
-  if (root.bytes > 0) place(root, { x: 0, y: 0, w: width, h: height }, 0, root.bytes);
+  if (root.bytes > 0) place(root, { x: 0, y: 0, w: width, h: height }, 0, root.bytes, false);
   return { blocks, groups };
 }

@@ -36,7 +36,7 @@ type Handlers = {
 };
 
 const HANDLERS: Handlers = {
-  open: ({ place, token }, { signal }) => openSource(place, token, signal),
+  open: ({ place, token }, { signal, onProgress }) => openSource(place, token, signal, onProgress),
   close: ({ id }) => closeSource(id),
   find: ({ id, text, order }) => find(sourceOf(id).list, text, order),
   tree: ({ id, node }) => treeRows(sourceOf(id).list, node),

@@ -94,7 +94,7 @@ function writeZeros(path: string, shape: readonly number[]): string {
 describe('statistics of a served tensor', () => {
   const COUNTS = ['Zeros', 'NaN', 'Infinite', 'Subnormal'];
   const counts = async (page: Page) => {
-    const group = page.locator('dl.facts').filter({ hasText: 'Standard deviation' });
+    const group = page.locator('dl.lines').filter({ hasText: 'Standard deviation' });
     return await Promise.all(
       COUNTS.map((term) => group.locator('div', { hasText: term }).locator('dd').textContent()),
     );

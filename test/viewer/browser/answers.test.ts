@@ -1,0 +1,185 @@
+/** Questions that people come with, answered without a click or by one: broken values, the largest tensor, adapters. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { PageServer } from '../../../src/cli/serve/server.js';
+import { writeCheckpoint } from '../../support/make-checkpoint.js';
+import { type Entry, fileBytes } from '../../support/make-file.js';
+import { drop, folderUntilEnd, serve, show, viewOf } from '../../support/viewer-page.js';
+
+const LAYERS = 3;
+const SHAPE = [900, 1000];
+const BROKEN = [700, 13];
+const nameOf = (layer: number) => `h.${layer}.mlp.c_fc.weight`;
+
+/** Layers of 3.6 MB, of which samples are shorter. One value is NaN, where no sample of the whole model is. */
+function model(): Entry[] {
+  return Array.from({ length: LAYERS }, (_, layer): Entry => {
+    const count = 900 * 1000;
+    const values = Float32Array.from(
+      { length: count },
+      (_, at) => Math.sin(at) / (at % 2 ? 7 : 4e4),
+    );
+    const [row, column] = BROKEN as [number, number];
+    if (layer === 1) values[row * 1000 + column] = Number.NaN;
+    const bytes = new Uint8Array(values.buffer);
+    return { name: nameOf(layer), dtype: 'F32', shape: SHAPE, bytes };
+  });
+}
+
+function zeros(name: string, shape: number[]): Entry {
+  const count = shape.reduce((product, size) => product * size, 1);
+  const bytes = new Uint8Array(Float32Array.from({ length: count }, (_, at) => at % 3).buffer);
+  return { name, dtype: 'F32', shape, bytes };
+}
+
+const SHARDS = ['model-00001-of-00003', 'model-00002-of-00003', 'model-00003-of-00003'];
+
+const folder = folderUntilEnd();
+const adapter = join(folder, 'adapter');
+let server: PageServer;
+
+beforeAll(async () => {
+  const path = join(folder, 'broken.safetensors');
+  writeFileSync(path, fileBytes([...model(), zeros('wte.weight', [2000, 500])]));
+  const base = join(folder, 'base.safetensors');
+  const target = 'model.layers.1.self_attn.q_proj';
+  writeFileSync(base, fileBytes([zeros(`${target}.weight`, [8, 8])]));
+  mkdirSync(adapter);
+  const file = fileBytes([
+    zeros(`base_model.model.${target}.lora_A.weight`, [2, 8]),
+    zeros(`base_model.model.${target}.lora_B.weight`, [8, 2]),
+  ]);
+  writeFileSync(join(adapter, 'adapter_model.safetensors'), file);
+  const config = JSON.stringify({ peft_type: 'LORA', r: 2, lora_alpha: 4 });
+  writeFileSync(join(adapter, 'adapter_config.json'), config);
+  const shards = SHARDS.map((name, at) => [
+    `${name}.safetensors`,
+    [{ name: `w${at}`, dtype: 'U8', shape: [3] } as Entry],
+  ]);
+  const sharded = join(folder, 'sharded');
+  writeCheckpoint({ shards: Object.fromEntries(shards) }, sharded);
+  server = await serve(path, base, adapter, sharded);
+});
+
+/** Pixels of the heat map in the colour of values that are broken. */
+async function brokenPixels(page: Page): Promise<{ count: number; x: number; y: number }> {
+  return await page.evaluate(`(() => {
+    const canvas = document.querySelector('.heat canvas');
+    const { width, height } = canvas;
+    const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+    let [count, x, y] = [0, 0, 0];
+    for (let at = 0; at < data.length; at += 4) {
+      if (data[at] !== 191 || data[at + 1] !== 0 || data[at + 2] !== 125) continue;
+      count++;
+      x += ((at / 4) % width) / width;
+      y += Math.floor(at / 4 / width) / height;
+    }
+    return { count, x: x / count, y: y / count };
+  })()`);
+}
+
+describe('is there a NaN', () => {
+  it('is known of a small model without a click, and exactly', async () => {
+    const { page } = await show(viewOf(server, 'open=broken.safetensors'));
+    await page.getByText('Counted in all values.').waitFor();
+    await page.getByText('1 tensor with NaN or infinities').waitFor();
+    await page.getByText('No tensor with outliers').waitFor();
+    expect(await page.getByText('seen in the sample').count()).toBe(0);
+    await page.getByRole('link', { name: nameOf(1) }).click();
+    await page.getByText('first at [700, 13]').waitFor();
+    expect(await page.getByRole('gridcell').first().textContent()).toBe('nan');
+  });
+
+  it('is marked in the heat map, even between the values of its sample', async () => {
+    const { page } = await show(viewOf(server, `open=broken.safetensors&tensor=${nameOf(1)}`));
+    await page.getByText('Sampled: one of 3 rows, one of 3 columns. Zoom in for all').waitFor();
+    await page.getByText('first at [700, 13]').waitFor();
+    await expect.poll(async () => (await brokenPixels(page)).count).toBeGreaterThan(30);
+    // Its left half is beyond the edge of the picture.
+    const { x, y } = await brokenPixels(page);
+    expect(x).toBeLessThan(0.06);
+    expect(Math.abs(y - 700.5 / 900)).toBeLessThan(0.02);
+  });
+});
+
+it('the largest tensor is named', async () => {
+  const { page } = await show(viewOf(server, 'open=broken.safetensors'));
+  const storage = page.locator('section', {
+    has: page.getByRole('heading', { name: 'Storage' }),
+  });
+  await storage.getByText('wte.weight, 4.00 MB').waitFor();
+  await storage.getByRole('link', { name: 'wte.weight' }).click();
+  await page.getByRole('heading', { level: 1, name: 'wte.weight' }).waitFor();
+});
+
+describe('an adapter', () => {
+  it('is described by its names and shapes', async () => {
+    const { page } = await show(viewOf(server, 'open=adapter'));
+    await page.getByText('It changes 1 weight by matrices of rank 2: q_proj in layer 1.').waitFor();
+    await page.getByRole('link', { name: 'Open its base to see by how much' }).click();
+    await page.getByRole('button', { name: /base\.safetensors/ }).click();
+    await page
+      .getByRole('heading', { level: 1, name: /adapter changes 1 of 1 weight, by/ })
+      .waitFor();
+  });
+
+  it('that is dropped on its base is scaled by the configuration in its folder', async () => {
+    const { page } = await show(viewOf(server, 'open=base.safetensors'));
+    await page.getByRole('heading', { name: 'Storage' }).waitFor();
+    await drop(page, [adapter], 'main');
+    const served = await show(viewOf(server, 'open=base.safetensors&with=adapter&view=compare'));
+    const headline = served.page.getByRole('heading', { level: 1, name: /^adapter changes/ });
+    await headline.waitFor();
+    const text = (await headline.textContent()) as string;
+    expect(text).toMatch(/, by [\d.]+ % at most\.$/);
+    // What is dropped has the name of its file.
+    const [, ending] = text.split('adapter');
+    await page.getByRole('heading', { level: 1, name: ending as string }).waitFor();
+  });
+});
+
+it('values of a column are aligned on the decimal point', async () => {
+  const { page } = await show(viewOf(server, `open=broken.safetensors&tensor=${nameOf(0)}`));
+  await page.getByRole('gridcell').first().waitFor();
+  await expect.poll(() => page.getByRole('gridcell').filter({ hasText: /^…$/ }).count()).toBe(0);
+  const points: number[][] = await page.evaluate(`(() => {
+    const columns = [];
+    for (const row of document.querySelectorAll('.grid-row')) {
+      for (const [column, cell] of [...row.querySelectorAll('[role=gridcell]')].entries()) {
+        const at = cell.textContent.indexOf('.');
+        const range = document.createRange();
+        range.setStart(cell.firstChild, at);
+        range.setEnd(cell.firstChild, at + 1);
+        (columns[column] ??= []).push(range.getBoundingClientRect().x);
+      }
+    }
+    return columns;
+  })()`);
+  const lengths = new Set(
+    (await page.getByRole('gridcell').allTextContents()).map((text) => text.split('.')[1]?.length),
+  );
+  expect(lengths.size).toBeGreaterThan(2);
+  for (const column of points) {
+    expect(column.length).toBeGreaterThan(10);
+    expect(Math.max(...column) - Math.min(...column)).toBeLessThan(1);
+  }
+});
+
+it('opening a checkpoint of shards counts the headers that have arrived', async () => {
+  const { page } = await show(viewOf(server, ''));
+  let release = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.context().route(`**/${SHARDS[2]}.safetensors`, async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.getByRole('button', { name: /sharded/ }).click();
+  const item = page.getByRole('listitem').filter({ hasText: 'sharded' });
+  await item.getByText('Reading headers of sharded, 2 of 3').waitFor();
+  release();
+  await page.getByRole('heading', { level: 1, name: 'sharded' }).waitFor();
+});

@@ -251,6 +251,9 @@ function addSomeNames(
   return repeatedAt;
 }
 
+/** Longest shape for which the memory that reads it is retained. */
+const MAX_SHORT_RANK = 16;
+
 /**
  * A valid header. Tensors are entries, numbered 0 to `size` - 1 in the order of their bytes in the
  * file; empty tensors at one offset keep the header's order.
@@ -274,6 +277,8 @@ export class Header {
   readonly #nameAt: Uint32Array;
   readonly #names: NameTable | DecodedNames;
   #metadata: ReadonlyMap<string, string> | null = null;
+  /** Memory for the dimensions that are being read. */
+  #dimensions: number[] = [];
 
   /** Only `parseHeader` makes headers. */
   constructor(
@@ -382,16 +387,18 @@ export class Header {
 
   /** Dimensions of an entry, outermost first: a new, frozen array. */
   shape(entry: number): readonly number[] {
-    const shape: number[] = [];
     const reader = this.#reader;
+    const dimensions = this.#dimensions;
+    let rank = 0;
     reader.at = this.#columns.shapeAt[entry] as number;
     if (reader.enter(CLOSE_BRACKET)) {
       do {
-        shape.push(reader.readUnsigned());
+        dimensions[rank++] = reader.readUnsigned();
       } while (reader.hasNext(CLOSE_BRACKET));
     }
-    // An array that has grown has room for 17 dimensions, its copy for these.
-    return Object.freeze(shape.slice());
+    if (rank > MAX_SHORT_RANK) this.#dimensions = [];
+    // The array that is read into has room for at least 17 dimensions, its copy for these.
+    return Object.freeze(dimensions.slice(0, rank));
   }
 
   /** Offset of an entry's first byte, in bytes from `dataStart`. */

@@ -26,7 +26,8 @@ export const MAX_UINT64: bigint = 2n ** 64n - 1n;
 /** Number of elements of a shape: the product of its dimensions, 1 for a scalar. */
 export function elementCountOf(shape: readonly number[]): number {
   let count = 1;
-  for (const dimension of shape) count *= dimension;
+  // Frozen arrays have a slow iterator until the engine has compiled this.
+  for (let i = 0; i < shape.length; i++) count *= shape[i] as number;
   return count;
 }
 

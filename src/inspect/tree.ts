@@ -36,6 +36,10 @@ export interface TreeNode {
 /** Joins deeper parts of a name: such a tree is unreadable, and the walk recurses. */
 const MAX_TREE_DEPTH = 32;
 
+/** What separates the parts of a name. */
+const POINT = 0x2e;
+const SLASH = 0x2f;
+
 const NUMBERED_SEGMENT = /^\d+[./]?$/;
 
 /** A branch while the tree grows. The key of a child has the separator at its end. */
@@ -53,40 +57,68 @@ function newBranch(): Branch {
   return { children: null, leaf: null, tensors: 0, byteLength: 0, form: 0 };
 }
 
-function nameSegments(name: string): string[] {
-  const parts = name.split(/(?<=[./])/);
-  return parts.length <= MAX_TREE_DEPTH
-    ? parts
-    : [...parts.slice(0, MAX_TREE_DEPTH - 1), parts.slice(MAX_TREE_DEPTH - 1).join('')];
+/** Position after the part of a name that begins at `start`, with its separator; -1 for the last part. */
+function nextPart(name: string, start: number, depth: number): number {
+  if (depth === MAX_TREE_DEPTH) return -1;
+  for (let at = start; at < name.length; at++) {
+    const code = name.charCodeAt(at);
+    if (code === POINT || code === SLASH) return at + 1;
+  }
+  return -1;
 }
 
 function grow(entries: readonly TreeEntry[]): Branch {
   const root = newBranch();
+  // The branches that the last name passed, and its beginning up to each: most names begin like the one before.
+  const path = [root];
+  const prefixes = [''];
   for (const entry of entries) {
-    let branch = root;
-    for (const part of nameSegments(entry.name)) {
-      branch.tensors++;
-      branch.byteLength += entry.byteLength;
-      branch.children ??= new Map();
-      let child = branch.children.get(part);
-      if (child === undefined) {
-        child = newBranch();
-        branch.children.set(part, child);
-      }
-      branch = child;
+    const { name, byteLength } = entry;
+    while (!name.startsWith(prefixes.at(-1) as string)) {
+      prefixes.pop();
+      path.pop();
     }
-    branch.tensors++;
-    branch.byteLength += entry.byteLength;
+    let branch = path.at(-1) as Branch;
+    let at = (prefixes.at(-1) as string).length;
+    for (
+      let end = nextPart(name, at, path.length);
+      end !== -1;
+      end = nextPart(name, at, path.length)
+    ) {
+      branch = childOf(branch, name.slice(at, end));
+      path.push(branch);
+      prefixes.push(name.slice(0, end));
+      at = end;
+    }
+    for (const passed of path) {
+      passed.tensors++;
+      passed.byteLength += byteLength;
+    }
+    if (at < name.length || path.length === 1) {
+      branch = childOf(branch, name.slice(at));
+      branch.tensors++;
+      branch.byteLength += byteLength;
+    }
     branch.leaf = entry;
   }
   return root;
 }
 
+/** The child with that key; a new one if there is none. */
+function childOf(branch: Branch, key: string): Branch {
+  branch.children ??= new Map();
+  let child = branch.children.get(key);
+  if (child === undefined) {
+    child = newBranch();
+    branch.children.set(key, child);
+  }
+  return child;
+}
+
 /** Numbers the forms, deepest first. */
 function setForms(branch: Branch, known: Map<string, number>): void {
-  const { leaf } = branch;
+  let text = branch.leaf === null ? '' : leafForm(branch.leaf);
   // Names may contain any character: their lengths separate them.
-  let text = leaf === null ? '' : `${JSON.stringify(leaf.dtype)} ${leaf.shape}`;
   for (const [key, child] of branch.children ?? []) {
     setForms(child, known);
     text += ` ${key.length} ${key}${child.form}`;
@@ -94,6 +126,13 @@ function setForms(branch: Branch, known: Map<string, number>): void {
   const form = known.get(text);
   branch.form = form ?? known.size;
   if (form === undefined) known.set(text, branch.form);
+}
+
+/** Equal for leaves with the same dtype and shape. */
+function leafForm({ dtype, shape }: TreeEntry): string {
+  let text = `${dtype.length} ${dtype}`;
+  for (const dimension of shape) text += `,${dimension}`;
+  return text;
 }
 
 /** A branch, or several equal ones with consecutive numbers. */

@@ -3,8 +3,8 @@
 import { UTF8_BYTES_PER_UNIT } from './encoded-text.js';
 import { hashString, processHashKey } from './key-hash.js';
 import { JsonReader } from './reader.js';
-import { decodeStrings, sortedStrings } from './string-lists.js';
-import { compareStrings, decodeString } from './strings.js';
+import { decodeStrings, StringDecoder, sortedStrings } from './string-lists.js';
+import { compareStrings } from './strings.js';
 
 const encoder = new TextEncoder();
 
@@ -49,6 +49,7 @@ export class NameTable {
   readonly #nameAt: Uint32Array;
   readonly #nameHash: Uint32Array;
   readonly #size: number;
+  readonly #decoder: StringDecoder;
   readonly #slots: Uint32Array;
   readonly #tagMask: number;
 
@@ -58,6 +59,7 @@ export class NameTable {
     this.#nameAt = nameAt;
     this.#nameHash = nameHash;
     this.#size = size;
+    this.#decoder = new StringDecoder(bytes);
     this.#slots = new Uint32Array(slotCount(size));
     this.#tagMask = tagMask(size);
   }
@@ -102,7 +104,7 @@ export class NameTable {
 
   /** Name of an entry. */
   name(entry: number): string {
-    return decodeString(this.#bytes, this.#nameAt[entry] as number);
+    return this.#decoder.decode(this.#nameAt[entry] as number);
   }
 
   /** All names by their entries; a new array. */

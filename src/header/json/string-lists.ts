@@ -1,4 +1,4 @@
-/** Decodes many strings of a text together. A start is the position after a string's opening quote. */
+/** Decodes many strings of a text, together or in turn. A start is the position after a string's opening quote. */
 
 import { SURROGATE, sortByName } from './code-point-order.js';
 import { decodeString } from './strings.js';
@@ -46,25 +46,63 @@ class PieceDecoder {
   }
 
   #decodeOne(start: number): string {
-    const number = Math.floor(start / DECODED_PIECE_BYTE_LENGTH);
-    const piece = this.#pieces[number] ?? this.#decodePiece(number);
-    const at = start - number * DECODED_PIECE_BYTE_LENGTH;
-    const end = piece.indexOf('"', at);
-    if (end !== -1) return piece.slice(at, end);
+    const number = pieceOf(start);
+    this.#pieces[number] ??= decodePiece(this.#bytes, number);
+    const found = stringIn(this.#pieces[number], start);
+    if (found !== undefined) return found;
     const string = decodeString(this.#bytes, start);
     this.hasSurrogates ||= SURROGATE.test(string);
     return string;
   }
+}
 
-  #decodePiece(number: number): string {
-    const begin = number * DECODED_PIECE_BYTE_LENGTH;
-    const bytes = this.#bytes.subarray(begin, begin + DECODED_PIECE_BYTE_LENGTH);
-    const text = decoder.decode(bytes);
-    // Non-ASCII text has more bytes than characters, unless the piece's ends cut through a character; no string
-    // between two quotes of the piece contains such a cut.
-    const isPlain = text.length === bytes.length && !text.includes('\\');
-    const piece = isPlain ? text : '';
-    this.#pieces[number] = piece;
-    return piece;
+/** The number of the piece in which a string begins. */
+function pieceOf(start: number): number {
+  return Math.floor(start / DECODED_PIECE_BYTE_LENGTH);
+}
+
+/** The text of a piece; empty unless it is pure ASCII without escapes. */
+function decodePiece(bytes: Uint8Array, number: number): string {
+  const begin = number * DECODED_PIECE_BYTE_LENGTH;
+  const piece = bytes.subarray(begin, begin + DECODED_PIECE_BYTE_LENGTH);
+  const text = decoder.decode(piece);
+  // Non-ASCII text has more bytes than characters, unless the piece's ends cut through a character; no string
+  // between two quotes of the piece contains such a cut.
+  const isPlain = text.length === piece.length && !text.includes('\\');
+  return isPlain ? text : '';
+}
+
+/** The string with that start, if the piece contains its end. */
+function stringIn(piece: string, start: number): string | undefined {
+  const at = start % DECODED_PIECE_BYTE_LENGTH;
+  const end = piece.indexOf('"', at);
+  return end === -1 ? undefined : piece.slice(at, end);
+}
+
+/** Strings of one piece that are decoded one by one before the piece is. */
+const SINGLE_STRINGS = 8;
+
+/** Decodes strings in turn: a loop over all of them takes an eighth of the time of decoding each by itself. */
+export class StringDecoder {
+  readonly #bytes: Uint8Array;
+  /** The piece of the last string, its number, and the strings of it in a row. */
+  #piece = '';
+  #number = -1;
+  #count = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  decode(start: number): string {
+    const number = pieceOf(start);
+    if (number !== this.#number) {
+      this.#number = number;
+      this.#piece = '';
+      this.#count = 0;
+    }
+    this.#count++;
+    if (this.#count === SINGLE_STRINGS) this.#piece = decodePiece(this.#bytes, number);
+    return stringIn(this.#piece, start) ?? decodeString(this.#bytes, start);
   }
 }

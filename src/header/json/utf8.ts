@@ -112,13 +112,21 @@ export function describeByte(
 /** Bytes of a text that are decoded at a time. */
 const DECODED_BYTE_LENGTH = 2 ** 20;
 
-/** Decodes a text whose bytes were checked. */
+/** Decodes a text whose bytes were checked. Not as a stream: Node 20 and 22 take twice the time for one. */
 export function* utf8Text(bytes: Uint8Array): Work<string> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   let text = '';
-  for (let begin = 0; begin < bytes.length; begin += DECODED_BYTE_LENGTH) {
+  for (let begin = 0, end: number; begin < bytes.length; begin = end) {
     yield;
-    text += decoder.decode(bytes.subarray(begin, begin + DECODED_BYTE_LENGTH), { stream: true });
+    end = characterBegin(bytes, begin + DECODED_BYTE_LENGTH);
+    text += decoder.decode(bytes.subarray(begin, end));
   }
   return text;
+}
+
+/** Where the character begins whose bytes include that at `at`; the length of the text after its end. */
+function characterBegin(bytes: Uint8Array, at: number): number {
+  let begin = Math.min(at, bytes.length);
+  while (((bytes[begin] ?? 0) & 0xc0) === 0x80) begin--;
+  return begin;
 }

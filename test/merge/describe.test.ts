@@ -52,6 +52,13 @@ it('without adapter_config.json have no scale', async () => {
   });
 });
 
+it('of whole LoKr matrices have the scale that they are merged with', async () => {
+  const whole = { 'm.lokr_w1': A, 'm.lokr_w2': A };
+  const alpha = valuesOf([], [4]);
+  const found = await describeAdapter(checkpoint({ ...whole, 'm.alpha': alpha }));
+  expect(found?.modules).toMatchObject([{ kind: 'lokr', rank: null, alpha: 4, scale: 1 }]);
+});
+
 describe('of kohya', () => {
   const tensors = {
     'lora_unet_down_blocks_0_attn1_to_out_0.lora_down.weight': A,
@@ -65,7 +72,7 @@ describe('of kohya', () => {
     const metadata = { ss_sd_model_name: 'None', ss_base_model_version: 'sdxl_base_v1-0' };
     const found = await describeAdapter(checkpoint(tensors, 'F32', metadata));
     expect(found?.modules).toMatchObject([
-      { path: 'lora_te_text_model_layers_1_mlp_fc1', alpha: null, scale: null },
+      { path: 'lora_te_text_model_layers_1_mlp_fc1', alpha: null, scale: 1 },
       { path: 'lora_unet_down_blocks_0_attn1_to_out_0', alpha: 1, scale: 0.5 },
     ]);
     expect(found?.targetModules).toEqual(['attn1_to_out_0', 'mlp_fc1']);
@@ -75,7 +82,7 @@ describe('of kohya', () => {
   it('need no values for the rest', async () => {
     const found = await describeAdapter(checkpoint(tensors), { readAlpha: false });
     expect(found?.modules.map(({ rank, scale }) => [rank, scale])).toEqual([
-      [2, null],
+      [2, 1],
       [2, null],
     ]);
   });

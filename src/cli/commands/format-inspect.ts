@@ -160,11 +160,12 @@ const SHOWN_TARGETS = 20;
 
 function adapterInfo(adapter: AdapterResult): [string, string][] {
   const { kinds, modules, ranks, alphas, scales, withoutScale, targetModules, baseModel } = adapter;
-  const scale = scales.length === 0 ? '' : `${rangeText(scales)} (alpha ${rangeText(alphas)})`;
+  const alpha = alphas.length === 0 ? 'no alpha' : `alpha ${rangeText(alphas)}`;
+  const scale = scales.length === 0 ? '' : `${rangeText(scales)} (${alpha})`;
   const unknown =
     withoutScale === 0
       ? ''
-      : `unknown for ${plural(withoutScale, 'module')}: no adapter_config.json, no alpha`;
+      : `unknown for ${plural(withoutScale, 'module')}: no adapter_config.json, or alpha in a remote file`;
   const targets = targetModules.slice(0, SHOWN_TARGETS).map((name) => visible(name));
   const more = targetModules.length - targets.length;
   return [

@@ -44,7 +44,7 @@ export interface AdapterResult
     Readonly<Record<'ranks' | 'alphas' | 'scales', readonly number[]>> {
   readonly kinds: readonly DescribedModule['kind'][];
   readonly modules: number;
-  /** Modules with factors whose scale is declared neither in the file nor in `adapter_config.json`. */
+  /** Modules with factors whose scale is unknown: without `adapter_config.json`, or with alpha in a remote file. */
   readonly withoutScale: number;
 }
 

@@ -30,7 +30,10 @@ export interface DescribedModule {
   readonly rank: number | null;
   /** Null where neither a configuration nor the file declares it. */
   readonly alpha: number | null;
-  /** What the product of the factors is multiplied by: alpha / rank or alpha / √rank; null where alpha is. */
+  /**
+   * What the product of the factors is multiplied by: alpha / rank or alpha / √rank, or 1 in files that don't declare
+   * alpha. Null without factors, for PEFT's without a configuration, and where alpha was not read.
+   */
   readonly scale: number | null;
   /** Names of its tensors. */
   readonly keys: readonly string[];
@@ -85,11 +88,14 @@ export async function describe(
   const described = modules.map((module): DescribedModule => {
     const kind = kindOf(module);
     const found = rankOf(module);
-    const declared = found === null ? null : declaredOf(module.path);
-    const rank = declared?.rank ?? found;
+    const isScaled = found !== null || kind === 'lokr';
+    const declared = isScaled ? declaredOf(module.path) : null;
+    const rank = found === null ? null : (declared?.rank ?? found);
     const alpha = declared?.alpha ?? alphas.get(module.path) ?? null;
-    const scale =
-      declared?.scale ?? (alpha === null || rank === null ? null : scaleOfAlpha(alpha, rank));
+    // Only PEFT needs alpha.
+    const isUnknown = alpha === null && (ofPeft || module.parts.has('alpha'));
+    const own = alpha === null || rank === null ? 1 : scaleOfAlpha(alpha, rank);
+    const scale = declared?.scale ?? (isScaled && !isUnknown ? own : null);
     const keys = Array.from(module.parts.values(), ({ key }) => key);
     return { path: module.path, kind, rank, alpha, scale, keys };
   });

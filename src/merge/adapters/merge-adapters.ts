@@ -160,7 +160,7 @@ function requireMatched(
     const listed = quoteNames(keys, LISTED_KEYS);
     problems.push(`${label} has keys that match nothing in the base: ${listed}`);
   }
-  if (missing.length > 0) {
+  if (missing.length > 0 && !isEmpty) {
     const listed = quoteNames(missing, LISTED_KEYS);
     problems.push(`${label} lacks factors that its configuration lists, for ${listed}`);
   }

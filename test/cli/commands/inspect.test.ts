@@ -376,7 +376,18 @@ describe('inspect of an adapter', () => {
 
   it('shows that the scale is unknown without a configuration', async () => {
     const text = await printed(['inspect', writeTemporary(factors)]);
-    expect(text).toContain('scale       unknown for 1 module: no adapter_config.json, no alpha\n');
+    expect(text).toContain(
+      'scale       unknown for 1 module: no adapter_config.json, or alpha in a remote file\n',
+    );
+  });
+
+  it('shows the scale that files without alpha are merged with', async () => {
+    const named = factors.map((tensor, i) => ({
+      ...tensor,
+      name: `lora_unet_x.lora_${i === 0 ? 'down' : 'up'}.weight`,
+    }));
+    const text = await printed(['inspect', writeTemporary(named)]);
+    expect(text).toContain('scale       1 (no alpha)\n');
   });
 
   it('warns of an adapter that cannot be merged', async () => {

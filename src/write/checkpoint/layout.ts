@@ -17,9 +17,9 @@ import {
   type SplitSummary,
   splitByteLengths,
 } from '../../file/shards/split.js';
-import { layOut, type MetadataInput } from '../../header/header-writer.js';
+import { layOutYielding, type MetadataInput } from '../../header/header-writer.js';
 import { forEachYielding } from '../../work/items.js';
-import type { Work } from '../../work/work.js';
+import { runSync, type Work } from '../../work/work.js';
 import type { Payload, WriteEntry } from '../input/tensor-input.js';
 import type { FileWriteOptions } from '../save/save.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
@@ -71,7 +71,11 @@ export interface TensorTable<Layout = WritableLayout> {
   /** Name of a tensor, or where it stands. */
   name(number: number): string | JsonString;
   /** Lays out a file of these tensors, with `hasDigests` for the digests of all of them. Throws as `layOut`. */
-  layOut(numbers: readonly number[], metadata: MetadataInput | null, hasDigests: boolean): Layout;
+  layOut(
+    numbers: readonly number[],
+    metadata: MetadataInput | null,
+    hasDigests: boolean,
+  ): Work<Layout>;
   /** Whether a file of all tensors has them in the order of the source. */
   isInOrder?(): boolean;
   /** All tensors, or at least one from every source file. */
@@ -89,7 +93,8 @@ export function* tableOf(entries: readonly AnyEntry[]): Work<TensorTable> {
   return {
     byteLengths: Float64Array.from(entries, ({ byteLength }) => byteLength),
     name: (number) => entry(number).name,
-    layOut: (numbers, metadata, hasDigests) => layOut(numbers.map(entry), { metadata }, hasDigests),
+    layOut: (numbers, metadata, hasDigests) =>
+      layOutYielding(numbers.map(entry), { metadata }, hasDigests),
     samples: entries,
   };
 }
@@ -144,24 +149,27 @@ export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   const files: LaidOutFile<Layout>[] = [];
   for (const [shard, numbers] of shards.entries()) {
     yield;
-    files.push({ name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file, digests) });
+    const layout = yield* tensors.layOut(numbers, metadata.file, digests);
+    files.push({ name: nameOf(shard), layout });
   }
   const metadataOfIndex: ReadonlyMap<string, IndexValue> =
     metadata.index ??
     new Map<string, IndexValue>([['total_size', totalSize], ...(metadata.file ?? [])]);
-  const indexOf = (filenameOf: (filename: string) => string): Uint8Array => {
+  const indexOf = function* (filenameOf: (filename: string) => string): Work<Uint8Array> {
     const text = new FormattedIndex(metadataOfIndex, tensors.byteLengths.length);
     for (const [shard, numbers] of shards.entries()) {
       const filename = filenameOf(nameOf(shard));
-      for (const number of numbers) text.add(tensors.name(number), filename);
+      yield* forEachYielding(numbers, (number) => text.add(tensors.name(number), filename));
     }
     return text.encoded();
   };
   yield;
-  const index = isSharded ? indexOf((filename) => filename) : null;
+  const index = isSharded ? yield* indexOf((filename) => filename) : null;
   if (index !== null) requireIndexLength(index.byteLength);
+  const interimIndex = (filenameOf: (filename: string) => string): Uint8Array =>
+    runSync(indexOf(filenameOf));
   const { samples } = tensors;
-  return { pattern, metadata, files, samples, totalSize, index, interimIndex: indexOf };
+  return { pattern, metadata, files, samples, totalSize, index, interimIndex };
 }
 
 /** One file to be written. */
@@ -184,7 +192,7 @@ export function layOutFile<Metadata extends LaidOutMetadata>(
   const { byteLengths, samples } = tensors;
   const totalSize = totalOf(byteLengths);
   const metadata = metadataOf({ isSharded: false, metadata: { total_size: totalSize } });
-  const layout = tensors.layOut([...byteLengths.keys()], metadata.file, digests);
+  const layout = runSync(tensors.layOut([...byteLengths.keys()], metadata.file, digests));
   return { layout, metadata, samples, totalSize };
 }
 

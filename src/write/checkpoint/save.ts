@@ -13,14 +13,12 @@ import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
 import type { CastTarget } from '../../tensor/float32/cast.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import { runSync } from '../../work/work.js';
+import { filterYielding } from '../../work/items.js';
+import { runAsync, type Work } from '../../work/work.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { metadataFor } from '../input/given-checkpoint.js';
-import {
-  type MemoryPayload,
-  type NamedTensors,
-  readTensorsAndStreams,
-} from '../input/tensor-input.js';
+import { GivenTensors } from '../input/given-tensors.js';
+import type { MemoryPayload, NamedTensors } from '../input/tensor-input.js';
 import { requireOverwrite } from '../replacement/replaced-files.js';
 import {
   WRITE_OPTIONS,
@@ -30,13 +28,20 @@ import {
 } from './execute-plan.js';
 import {
   type AnyEntry,
+  type CheckpointLayout,
   type CheckpointLayoutOptions,
   LAYOUT_OPTIONS,
   layOutCheckpoint,
   tableOf,
 } from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
-import { type CheckpointPlan, type DryRun, planCheckpoint, type SharedTensors } from './plan.js';
+import {
+  type CheckpointPlan,
+  type DryRun,
+  oldFilesBefore,
+  planCheckpoint,
+  type SharedTensors,
+} from './plan.js';
 import { NO_OTHER_FILES, type SidecarFiles } from './sidecar-files.js';
 
 /** Options of `saveCheckpoint`. */
@@ -103,32 +108,43 @@ export async function saveCheckpoint(
     );
   };
   const metadata = options.metadata === null ? null : textsOf(options.metadata ?? ownTexts());
-  const entries = readTensorsAndStreams(given);
-  const memories = entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
-  const { shared = 'copy' } = options;
-  const { dropped, overlaps } = recordable(
-    runSync(planSharing(memories, shared)),
-    shared,
-    new Set(metadata?.keys()),
-  );
-  const kept = entries.filter(({ name }) => !dropped.has(name));
-  // Synchronous, in the turn of the call: the tensors' memory was inspected there.
-  const layout = layOutCheckpoint(runSync(tableOf(kept)), options, (split) =>
-    metadata === null ? noMetadata(split, dropped) : checkpointMetadata(split, metadata, dropped),
-  );
-  const checkpoint = runSync(layout);
-  const { unrecorded } = checkpoint.metadata;
+  // Dtypes, shapes and places of data are read in this turn: the caller may change them afterwards.
+  const work = layOutGiven(given, new GivenTensors(given), metadata, options);
+  // Without the signal: faults of the arguments come before an abort.
+  const { checkpoint, ...shared } = await runAsync(work, undefined);
   return await inLockedFolder(folder, options, async (locked) => {
-    const shared = { dropped, unrecorded, overlaps };
     const { otherFiles: find, overwrite } = target;
     const others = find?.(locked) ?? NO_OTHER_FILES;
-    const plan = planCheckpoint(locked, checkpoint, others);
-    if (options.dryRun === true) return { ...plan, ...shared };
-    if (overwrite !== undefined) requireOverwrite(plan.replaced, locked, { overwrite });
+    if (options.dryRun === true)
+      return { ...planCheckpoint(locked, checkpoint, others), ...shared };
+    const { replaced } = oldFilesBefore(locked, checkpoint, others);
+    if (overwrite !== undefined) requireOverwrite(replaced, locked, { overwrite });
     const otherFiles = others.files;
     const written = await writeCheckpoint(locked, checkpoint, options, { otherFiles });
     return { ...written, ...shared };
   });
+}
+
+/** Checks and lays out the tensors; `given` has them as the caller gave them, `read` as they were then. */
+function* layOutGiven(
+  given: readonly (readonly [name: string, tensor: unknown])[],
+  read: GivenTensors,
+  metadata: ReadonlyMap<string, string> | null,
+  options: SaveCheckpointOptions,
+): Work<SharedTensors & { readonly checkpoint: CheckpointLayout }> {
+  const entries = yield* read.entries();
+  const { shared = 'copy' } = options;
+  // In one turn, since the memory of a tensor of a file is another one after its first use. Copies share none.
+  const memories =
+    shared === 'copy' ? [] : entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
+  const plan = yield* planSharing(memories, shared);
+  const { dropped, overlaps } = recordable(plan, shared, new Set(metadata?.keys()));
+  const written = yield* filterYielding(entries, ({ name }) => !dropped.has(name));
+  const table = yield* tableOf(written);
+  const checkpoint = yield* layOutCheckpoint(table, options, (split) =>
+    metadata === null ? noMetadata(split, dropped) : checkpointMetadata(split, metadata, dropped),
+  );
+  return { checkpoint, dropped, unrecorded: checkpoint.metadata.unrecorded, overlaps };
 }
 
 /** Metadata of all files together. Checked here, because an index accepts more types than a header. */

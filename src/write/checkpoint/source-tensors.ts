@@ -12,6 +12,7 @@ import { areSorted, type HeaderEntries, layOutEntries } from '../../header/heade
 import type { MetadataInput } from '../../header/header-writer.js';
 import { DIGESTS_KEY, digestOf, digestsPlace } from '../../header/tensor-digests.js';
 import type { LeasableStorage } from '../../tensor/storage/storage.js';
+import type { Work } from '../../work/work.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { TensorTable } from './layout.js';
@@ -112,11 +113,11 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   }
 
   /** Keeps four bytes per tensor; with digests also its name and range. */
-  layOut(
+  *layOut(
     numbers: readonly number[],
     metadata: MetadataInput | null,
     hasDigests = false,
-  ): WritableLayout {
+  ): Work<WritableLayout> {
     const laidOut = layOutEntries(this, numbers, metadata, hasDigests);
     const { header, numbers: order, byteLength } = laidOut;
     const placed = { [Symbol.iterator]: () => this.#runs(order) };

@@ -20,7 +20,7 @@ async function runsOf(verify: boolean, digests = false): Promise<unknown[]> {
   const shards = runSync(openShards(source, { storage: 'read' }));
   opened.push(shards);
   const table = new SourceTensors(shards, verify);
-  const { placed } = table.layOut([...table.byteLengths.keys()], null);
+  const { placed } = runSync(table.layOut([...table.byteLengths.keys()], null));
   return Array.from(placed, ({ begin, spec }) => {
     return [begin, spec.byteLength, 'name' in spec ? spec.name : undefined];
   });

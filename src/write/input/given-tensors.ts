@@ -1,5 +1,6 @@
 /** The tensors of a call that is asynchronous: read in its turn, checked in steps that yield to the event loop. */
 
+import { isPlainObject } from '../../errors/brand-checks.js';
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
 import { TensorOf } from '../../tensor/tensor.js';
@@ -64,7 +65,7 @@ export class GivenTensors {
     if (tensor instanceof TensorOf) {
       this.#stored.set(this.#names.length, storedEntry(name, tensor));
       this.#push(name, WHOLE, tensor);
-    } else if (!isData(tensor) && typeof tensor?.dtype === 'string' && this.#addShape(tensor)) {
+    } else if (isNewTensor(tensor) && this.#addShape(tensor)) {
       this.#push(name, tensor.dtype, tensor.data);
     } else {
       this.#push(name, WHOLE, tensor);
@@ -97,4 +98,10 @@ export class GivenTensors {
     const shapeStart = this.#shapeEnds[number - 1] ?? 0;
     return { dtype, shape: this.#dimensions.slice(shapeStart, this.#shapeEnds[number]), data };
   }
+}
+
+/** Whether a value declares a dtype, and is not bare data. */
+function isNewTensor(value: InferredInput): boolean {
+  // Looking for data takes most of the time.
+  return typeof value?.dtype === 'string' && (isPlainObject(value) || !isData(value));
 }

@@ -178,12 +178,12 @@ describe('what was saved is what is opened', () => {
   it('in steps, between which the event loop runs and the arguments may change', async () => {
     const count = 5000;
     const tensors = Array.from({ length: count }, (_, i) => {
-      const tensor = { dtype: 'U8' as Dtype, shape: [1], data: Uint8Array.of(i) };
+      const tensor = { dtype: 'U8' as const, shape: [1], data: Uint8Array.of(i) };
       return [`t${i}`, tensor] as const;
     });
     const options = { maxShardSize: count / 2, durable: false };
     const same = temporaryPath('same');
-    await saveCheckpoint(same, tensors as Tensors, options);
+    await saveCheckpoint(same, tensors, options);
     let now = 0;
     // Work yields wherever it may.
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 1000));
@@ -191,7 +191,7 @@ describe('what was saved is what is opened', () => {
       const folder = temporaryPath('changed');
       let turns = 0;
       let isLaidOut = false;
-      const locked = saveCheckpoint(folder, tensors as Tensors, {
+      const locked = saveCheckpoint(folder, tensors, {
         ...options,
         onProgress: () => (isLaidOut = true),
       });

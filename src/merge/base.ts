@@ -1,5 +1,6 @@
 /** The checkpoints that are merged. */
 
+import type { Advice } from '../errors/advice.js';
 import { SafetensorsError } from '../errors/errors.js';
 import type { SiblingFile, TensorEntry } from '../file/source/tensor-info.js';
 import type { Viewable } from '../file/source/view.js';
@@ -36,6 +37,9 @@ export interface OwnMergeSource<View = unknown> extends Viewable<View> {
   close(): void;
 }
 
+/** Advice for quantized checkpoints. */
+const DEQUANTIZE: Advice = { option: 'dequantize', text: 'pass await dequantize(checkpoint)' };
+
 /**
  * Rejects a checkpoint with quantized weights: codes cannot be merged.
  *
@@ -51,11 +55,11 @@ export async function requireDequantized(
   );
   const tensor = weights[0]?.name ?? problems[0]?.tensor;
   if (tensor === undefined) return;
-  const message =
-    'the weight is quantized; dequantize it first, and merge await dequantize(checkpoint)';
+  const message = `the weight is quantized; dequantize it first: ${DEQUANTIZE.text}`;
   throw new SafetensorsError('SAFETENSORS_MERGE_UNSUPPORTED', message, {
     path: source.path,
     tensor,
+    advice: [DEQUANTIZE],
   });
 }
 

@@ -1,5 +1,6 @@
 /** Opens adapters: their tensors, configuration and name. */
 
+import type { Advice } from '../../errors/advice.js';
 import { quoteName } from '../../errors/errors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { type OpenMergeSource, type OwnMergeSource, sourceName } from '../base.js';
@@ -9,6 +10,9 @@ import { type CheckedInput, isHandle } from './options.js';
 import { PeftConfig } from './peft-config.js';
 
 const CONFIG_NAME = 'adapter_config.json';
+
+/** Advice for adapters without a configuration. */
+const CONFIG: Advice = { option: 'config', text: 'or pass config' };
 
 /** The contents of an adapter. */
 export interface Adapter {
@@ -64,8 +68,8 @@ async function readConfig(
   if (given !== undefined) return new PeftConfig(given, adapter.path ?? 'config');
   const config = await findConfig(adapter, options);
   if (config !== null) return config;
-  const message = `a PEFT adapter needs its ${CONFIG_NAME}, which has the scale; keep it next to the adapter, or pass config`;
-  throw invalidAdapter(message, { path: adapter.path });
+  const message = `a PEFT adapter needs its ${CONFIG_NAME}, which has the scale; keep it next to the adapter, ${CONFIG.text}`;
+  throw invalidAdapter(message, { path: adapter.path, advice: [CONFIG] });
 }
 
 /** Reads the configuration next to an adapter; null without one. */

@@ -1,5 +1,6 @@
 /** Finds out what an adapter changes: the weight of the base for every module, and the change of each. */
 
+import type { Advice } from '../../errors/advice.js';
 import { quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { requireMergeDtype } from '../values.js';
@@ -49,6 +50,12 @@ export interface BaseWeights {
 
 /** Changes of replaced tensors come first: what is added, is added to them. */
 const FIRST: readonly WeightChange['kind'][] = ['replaced', 'tokens'];
+
+/** Advice for keys of several models. */
+const COMPONENT: Advice = {
+  option: 'component',
+  text: "pass component, such as 'te2', or rename",
+};
 
 /** The changes of one adapter. */
 export class Assignment {
@@ -120,9 +127,10 @@ export class Assignment {
     const places = names.find(path, parameter, this.#adapter.config !== null);
     if (places.length > 1) {
       const found = quoteNames(places.map(({ name }) => name));
-      const message = `${quoteName(path)} of ${labelOf(this.#adapter)} may be each of ${found}; pass component or rename`;
+      const message = `${quoteName(path)} of ${labelOf(this.#adapter)} may be each of ${found}; ${COMPONENT.text}`;
       throw new SafetensorsError('SAFETENSORS_MERGE_MISMATCH', message, {
         path: this.#adapter.path,
+        advice: [COMPONENT],
       });
     }
     return places[0];
@@ -150,9 +158,10 @@ export class Assignment {
     const { entry, begin, rows, columns } = slot;
     const id = `${entry.name}\0${begin}\0${FIRST.includes(change.kind) || change.kind === 'bias' ? change.kind : ''}`;
     if (this.#used.has(id)) {
-      const message = `two modules of ${labelOf(this.#adapter)} match ${quoteName(entry.name)}; pass component, such as 'te2', or rename`;
+      const message = `two modules of ${labelOf(this.#adapter)} match ${quoteName(entry.name)}; ${COMPONENT.text}`;
       throw new SafetensorsError('SAFETENSORS_MERGE_MISMATCH', message, {
         path: this.#adapter.path,
+        advice: [COMPONENT],
       });
     }
     this.#used.add(id);

@@ -1,5 +1,6 @@
 /** The record of merged adapters in the metadata of a checkpoint. */
 
+import type { Advice } from '../../errors/advice.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { type Adapter, labelOf } from './adapter.js';
@@ -7,6 +8,9 @@ import type { CheckedInput } from './options.js';
 
 /** The key. Its value is a JSON array of objects with the members of {@link MergedAdapter}. */
 export const ADAPTERS_KEY = 'safetensors-mmap.adapters';
+
+/** Advice for an adapter that is listed twice. */
+const SCALES: Advice = { option: 'scales', text: 'with scales for strengths of single weights' };
 
 /** A merged adapter. */
 export interface MergedAdapter {
@@ -90,8 +94,8 @@ export class MergedAdapters {
       const problem =
         found < this.#before
           ? 'is merged into the base already; start from the original base'
-          : 'is listed twice; list it once, with scales for strengths of single weights';
-      const context = { path: adapter.path };
+          : `is listed twice; list it once, ${SCALES.text}`;
+      const context = { path: adapter.path, advice: [SCALES] };
       const message = `${labelOf(adapter)} ${problem}`;
       throw new SafetensorsError('SAFETENSORS_ALREADY_MERGED', message, context);
     }

@@ -1,5 +1,6 @@
 /** Errors of recipes. */
 
+import type { Advice } from '../../errors/advice.js';
 import { describeValue } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
 
@@ -22,6 +23,10 @@ export function invalidRecipe(
 }
 
 /** The error of a recipe. */
-export function recipeError(message: string, path: string | undefined): SafetensorsError {
-  return new SafetensorsError('SAFETENSORS_INVALID_RECIPE', message, { path });
+export function recipeError(
+  message: string,
+  path: string | undefined,
+  advice: readonly Advice[] = [],
+): SafetensorsError {
+  return new SafetensorsError('SAFETENSORS_INVALID_RECIPE', message, { path, advice });
 }

@@ -63,6 +63,9 @@ const SKIP_SHAPES: Advice = {
   text: "pass unmatched: 'skip' to cut vocabularies to their common rows, and to leave other tensors out",
 };
 
+/** Advice for weights whose sum is 0. */
+const NORMALIZE: Advice = { option: 'normalize', text: 'or normalize: false' };
+
 /** The only key of A1111's models that has the word `model`, and no weights. */
 const POSITIONS = 'cond_stage_model.transformer.text_model.embeddings.position_ids';
 
@@ -272,10 +275,8 @@ function kernelMaker(
   });
   const sum = parameters.reduce((sum, { weight = 0 }) => sum + weight, 0);
   if (recipe.methodName === 'linear' && settings['normalize'] !== 0 && divisorOf(sum) !== sum) {
-    throw recipeError(
-      `the weights of ${quoteName(name)} add up to ${sum}; use others, or normalize: false`,
-      recipe.path,
-    );
+    const message = `the weights of ${quoteName(name)} add up to ${sum}; use others, ${NORMALIZE.text}`;
+    throw recipeError(message, recipe.path, [NORMALIZE]);
   }
   const others = inputs.length - (method.base === 'first' ? 1 : 0);
   // Too few models have the tensor: it stays that of the first.

@@ -1,9 +1,17 @@
 /** `merge` of models: what it copies, what it takes, and what it rejects. */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { pathOf } from '../../merge/fixtures.js';
-import { safeOpen } from '../../support/api.js';
+import { safeOpen, serialize } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { call, printed } from '../call.js';
 
@@ -144,4 +152,41 @@ it('names the flag of a rule', async () => {
   expect(code).toBe(1);
   expect(stderr).toContain('pass --unmatched skip');
   expect(readdirSync(target)).toEqual([]);
+});
+
+const quantized = (): string => {
+  const target = temporaryPath('quantized.safetensors');
+  const data = new Uint8Array(4).fill(0x38);
+  const scale = { dtype: 'F32', shape: [], data: Float32Array.of(1) } as const;
+  const tensors = { 'x.weight': { dtype: 'F8_E4M3', shape: [2, 2], data } as const };
+  writeFileSync(target, serialize({ ...tensors, 'x.weight_scale': scale }));
+  return target;
+};
+
+const withoutConfig = (): string => {
+  const target = temporaryPath('adapter');
+  cpSync(pathOf('peft-linear-f32', 'adapter'), target, { recursive: true });
+  rmSync(join(target, 'adapter_config.json'));
+  return target;
+};
+
+const base = pathOf('peft-linear-f32', 'base');
+const adapter = pathOf('peft-linear-f32', 'adapter');
+
+it.each<[ending: string, args: () => string[]]>([
+  [
+    'dequantize it first: `convert --dequantize BF16` does',
+    () => [quantized(), '--adapter', adapter],
+  ],
+  ['which has the scale; keep it next to the adapter', () => [base, '--adapter', withoutConfig()]],
+  ['is listed twice; list it once', () => [base, '--adapter', adapter, '--adapter', adapter]],
+  [
+    'add up to 0; use others',
+    () => [base, base, '--method', 'linear', '--weight', '1', '--weight', '-1'],
+  ],
+])('an error ends with advice for the command: %s', async (ending, args) => {
+  const target = temporaryPath('merged');
+  const { code, stderr } = await call(['merge', ...args(), '-o', target]);
+  expect([code, stderr]).toEqual([1, expect.stringMatching(`${ending}\n$`)]);
+  expect(existsSync(target)).toBe(false);
 });

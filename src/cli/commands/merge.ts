@@ -1,13 +1,11 @@
 /** `merge`: Merge adapters into a checkpoint, or models into one. */
 
-import { statSync } from 'node:fs';
 import { type AdapterChange, type AnyCheckpoint, mergeAdapters, open } from '../../index.js';
 import { formatBytes, plural } from '../../inspect/format.js';
-import { findOtherFiles, type SidecarFiles } from '../../write/checkpoint/sidecar-files.js';
 import type { Style } from '../output/style.js';
 import { tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { isRemote, placeOf } from '../sources/open-source.js';
+import { placeOf } from '../sources/open-source.js';
 import {
   type Command,
   type CommandContext,
@@ -72,10 +70,8 @@ async function mergeInto(
   try {
     const merging = { unmatched: unmatchedRule, signal };
     const merged = await mergeAdapters(base, adapters as never, merging);
-    const place = placeOf(source);
-    const others = isFolder(source)
-      ? (folder: string): SidecarFiles => findOtherFiles(place, folder)
-      : undefined;
+    const { baseFiles } = await import('../../open/merged-files.js');
+    const others = await baseFiles(placeOf(source), base as never, signal);
     const saved = await saveMerged(context, options, target, merged, others);
     const changes: ChangeResult[] = [];
     for (const change of merged.changes) {
@@ -90,11 +86,6 @@ async function mergeInto(
   } finally {
     base.close();
   }
-}
-
-function isFolder(source: string): boolean {
-  if (isRemote(source)) return false;
-  return statSync(placeOf(source), { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 const COLUMNS = [
@@ -136,7 +127,8 @@ export const mergeCommand: Command = {
     'With --adapter, write SOURCE with adapters merged into its weights: LoRA, DoRA, LoHa, LoKr, IA3 and others of ' +
     'PEFT, kohya, LyCORIS and Diffusers. With --method, merge SOURCE and the other models. Without both, SOURCE is a ' +
     'recipe in YAML or JSON, with the keys of mergekit or those of mergeModels. Configuration, tokenizer and other ' +
-    'files of a base that is a folder are copied. Weight files in FOLDER are replaced only with --force.',
+    'files of a base in a folder or the Hub cache are copied, and configuration and tokenizer of a remote base. ' +
+    'Weight files in FOLDER are replaced only with --force.',
   example: 'merge my-model --adapter my-adapter=0.8 -o merged',
   options: {
     adapter: {

@@ -67,10 +67,10 @@ export interface RecipeFile {
 /** A merged model, and where the files next to its weights come from. */
 export interface MergedModel {
   readonly view: MergeSource & MergedModelInfo;
-  /** The source of the configuration, as `open` took it. */
-  readonly base: unknown;
-  /** The source of the tokenizer. */
-  readonly tokenizer: unknown;
+  /** The model that the configuration is from. */
+  readonly base: Pick<Model, 'source' | 'handle'>;
+  /** The model that the tokenizer is from. */
+  readonly tokenizer: Pick<Model, 'source' | 'handle'>;
   /** Files that the view has other contents of than their folder. */
   readonly changedFiles: readonly string[];
   /** The local tensor that a merged one is a change of: that of the base, or of the first model with it; else null. */
@@ -236,7 +236,7 @@ async function merged(
     if (first?.model.handle.local !== true) return null;
     return first.model.handle.getTensor(first.entry.name) as Tensor;
   };
-  return { view, base: base.source, tokenizer: chosen.source, changedFiles, firstOf };
+  return { view, base, tokenizer: chosen, changedFiles, firstOf };
 }
 
 /** Rejects a model that is not part of the result, whatever is left out. */

@@ -11,7 +11,7 @@ import type { VocabularyRows } from './tensors.js';
 const TOKENIZER_FILE = 'tokenizer.json';
 
 /** Files of a tokenizer. */
-const TOKENIZER_NAMES: ReadonlySet<string> = new Set([
+export const TOKENIZER_NAMES: ReadonlySet<string> = new Set([
   TOKENIZER_FILE,
   'tokenizer_config.json',
   'special_tokens_map.json',

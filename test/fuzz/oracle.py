@@ -4,6 +4,7 @@ header   names, dtypes, shapes, data and metadata of a safetensors file, as the 
 zip      SHA-256 of every entry of an archive, as zipfile reads it and as torch does; or why they refuse it
 slice    shape and hash of what numpy selects of numbers from 0 on: {shape, index | text | rows}
 imports  names that loaders of pickles would import, by loader; see recording_loaders.py
+gguf     names, shapes and hashes of the values of a GGUF file, as gguf-py reads it; without that package an error
 casts    numbers as words of float32: as they are read, and after they were rounded to each narrow dtype by torch
 """
 
@@ -120,6 +121,25 @@ def read_casts(path):
     return found
 
 
+def read_gguf(path):
+    import gguf
+
+    found = []
+    for tensor in gguf.GGUFReader(path).tensors:
+        shape = [int(size) for size in reversed(tensor.shape)]
+        try:
+            with numpy.errstate(all="ignore"):
+                values = gguf.dequantize(tensor.data, tensor.tensor_type)
+        except NotImplementedError:
+            found.append([tensor.name, shape, None])
+            continue
+        values = numpy.ascontiguousarray(values)
+        if values.dtype == numpy.float32:
+            values = numpy.where(numpy.isnan(values), numpy.float32("nan"), values)
+        found.append([tensor.name, shape, hashlib.sha256(values.tobytes()).hexdigest()])
+    return found
+
+
 def tell_whose_error(kind, error, _):
     """What an input makes Python itself say, such as at the end of a bytearray, is no find."""
     print(f"Python, of an input (no find): {kind.__name__}: {error}", file=sys.stderr)
@@ -136,5 +156,6 @@ if __name__ == "__main__":
             "slice": read_slice,
             "casts": read_casts,
             "imports": read_imports,
+            "gguf": read_gguf,
         }
     )

@@ -2,6 +2,7 @@
 import type { Target } from './target.js';
 import { commandLine } from './targets/arguments.js';
 import { casts } from './targets/casts.js';
+import { distributed } from './targets/distributed.js';
 import { gguf } from './targets/gguf.js';
 import { header } from './targets/header.js';
 import { index } from './targets/index.js';
@@ -22,6 +23,7 @@ export const TARGETS: readonly Target[] = [
   zip,
   npy,
   gguf,
+  distributed,
   slices,
   casts,
   lies,

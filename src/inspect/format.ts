@@ -70,3 +70,8 @@ export function formatInteger(count: number): string {
 export function plural(count: number, noun: string): string {
   return `${formatInteger(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
+
+/** Files of ranks in safetensors do not record how many ranks there were: the last ones may be missing. */
+export function unknownCompleteness(ranks: number): string {
+  return `completeness unknown (ranks 1 to ${ranks} found)`;
+}

@@ -1,6 +1,12 @@
 /** The text of `inspect`. */
 
-import { formatBytes, formatCount, formatInteger, plural } from '../../inspect/format.js';
+import {
+  formatBytes,
+  formatCount,
+  formatInteger,
+  plural,
+  unknownCompleteness,
+} from '../../inspect/format.js';
 import { treeOf } from '../../inspect/tree.js';
 import { bar } from '../output/bar.js';
 import type { Style } from '../output/style.js';
@@ -198,7 +204,7 @@ function distributionInfo({
   objects,
 }: DistributionResult): (readonly [string, string])[] {
   const found = `${plural(ranks, 'rank')}, ${plural(pieces, 'piece')}`;
-  const unknown = `; completeness unknown (ranks 1 to ${ranks} found)`;
+  const unknown = `; ${unknownCompleteness(ranks)}`;
   return [
     ['distributed', isComplete === null ? found + unknown : found],
     ...(objects.length === 0

@@ -11,7 +11,7 @@ import {
   type VerifyBytesOptions,
   verify,
 } from '../../index.js';
-import { plural } from '../../inspect/format.js';
+import { plural, unknownCompleteness } from '../../inspect/format.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
@@ -40,12 +40,15 @@ const REASONS: Readonly<Record<Exclude<UnverifiedReason, 'skipped' | 'unreadable
 };
 
 function verifyLines(result: VerifyResult, style: Style): string[] {
-  const { ok, checks, problems, files, hub, values } = result;
+  const { ok, checks, problems, files, hub, values, ranksFound } = result;
   const lines = problems.map(({ file, code, message }) => {
     const where = file === '' ? '' : `${visible(file, SHOWN_FILE_LENGTH)}: `;
     return `${where}${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`;
   });
   const found = ok ? 'no problems' : plural(problems.length, 'problem');
+  if (ranksFound !== undefined) {
+    lines.push(style.warning(`warning: ${unknownCompleteness(ranksFound)}`));
+  }
   if (values !== undefined) lines.push(...valueLines(values, style));
   if (hub !== undefined) return [...lines, ...hubLines(hub, style), `${found}; ${hubSummary(hub)}`];
   const checked = checks.map((check) => checkText(check, files)).join(', ');

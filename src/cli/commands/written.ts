@@ -6,7 +6,7 @@ import {
   type ReplacedFile,
   splitStateDictIntoShards,
 } from '../../index.js';
-import { formatBytes, plural } from '../../inspect/format.js';
+import { formatBytes, plural, unknownCompleteness } from '../../inspect/format.js';
 import { CAST_TARGETS, type CastTarget } from '../../tensor/float32/cast.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
@@ -404,6 +404,8 @@ export interface WrittenResult extends CastResult {
   readonly root?: readonly (string | number)[];
   /** The written name of each tensor by its dropped name; for the same commands. */
   readonly dropped?: Readonly<Record<string, string>>;
+  /** The ranks of a distributed checkpoint whose completeness is unknown; absent for other sources. */
+  readonly ranksFound?: number;
   /** What the metadata of a GGUF model lacks for a `config.json`; absent when nothing is missing. */
   readonly missingConfig?: readonly string[];
   /** Keys of metadata with different values, at most one of which was written; absent without such keys. */
@@ -416,6 +418,7 @@ export interface WrittenResult extends CastResult {
 
 /** Members that only some commands report. */
 interface FurtherOutcome {
+  readonly ranksFound?: number;
   readonly missingConfig?: readonly string[];
   readonly root?: readonly (string | number)[];
   readonly dropped?: ReadonlyMap<string, string>;
@@ -473,6 +476,7 @@ export async function write(
     duplicates = [],
     unmatched,
     missingConfig,
+    ranksFound,
   } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted, replaced },
@@ -481,6 +485,7 @@ export async function write(
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
     ...(missingConfig === undefined ? {} : { missingConfig }),
+    ...(ranksFound === undefined ? {} : { ranksFound }),
     ...(conflicts.length === 0 ? {} : { conflicts }),
     ...(duplicates.length === 0 ? {} : { duplicates }),
     ...(unmatched.length === 0 ? {} : { unmatched }),
@@ -508,7 +513,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, replaced } = written;
     const { copied, skipped = [], excluded, root = [], dropped = {} } = written;
-    const { conflicts, duplicates, unmatched, missingConfig = [] } = written;
+    const { conflicts, duplicates, unmatched, missingConfig = [], ranksFound } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${formatBytes(byteLength)} of tensors`,
@@ -518,6 +523,9 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),
       ...excludedLines(excluded, dryRun),
+      ...(ranksFound === undefined
+        ? []
+        : [style.warning(`warning: ${unknownCompleteness(ranksFound)}`)]),
       ...(missingConfig.length === 0
         ? []
         : [style.warning(`warning: no config.json, for lack of ${someNames(missingConfig)}`)]),

@@ -9,7 +9,7 @@ import { isOfFile } from '../../file/shards/file-problems.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
 import { realPath, statAnything } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../work/work.js';
-import { isRemote, localPath } from '../sources/open-source.js';
+import { distributedFile, isRemote, localPath } from '../sources/open-source.js';
 import { openVirtualFile } from '../sources/virtual-file.js';
 import {
   type SkippedPath,
@@ -129,7 +129,8 @@ function reasonToSkip(name: string): string | null {
 /**
  * Finds the files of a source, which is a path or the id of a repository in the Hub cache; one source for each
  * model of a pipeline, and for each model in a folder that holds several, or whose subfolders hold models. Reads
- * indexes, and opens files of weights without reading them. A file of another format is served as a safetensors file.
+ * indexes, and opens files of weights without reading them. A file of another format, or the folder of a distributed
+ * checkpoint, is served as a safetensors file.
  *
  * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; as `open` for
  *   files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server
@@ -149,11 +150,13 @@ export async function servedSources(
   const name = isHubUri(path) ? path.slice('hf://'.length) : stats ? basename(resolve(path)) : path;
   const models = await modelsAt(name, path, choice, signal);
   if (!('error' in models)) return { sources: models, skipped: [] };
-  if (stats?.isFile() === true && !isDdufName(path)) {
+  const list = stats?.isDirectory() === true ? await distributedFile(path) : undefined;
+  const other = stats?.isFile() === true && !isDdufName(path) ? path : list;
+  if (other !== undefined) {
     const virtual = await openVirtualFile(path, signal);
     const file = {
       name: `${name}.safetensors`,
-      path: await runAsync(realPath(path), signal),
+      path: await runAsync(realPath(other), signal),
       virtual,
     };
     return { sources: [{ name, files: [file], missing: [] }], skipped: [] };

@@ -10,6 +10,7 @@ import { URL_PATTERN } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/file-problems.js';
 import { partNames } from '../../file/shards/incomplete-models.js';
+import { METADATA_FILE } from '../../foreign/distributed/rank-files.js';
 import type { OpenTorchOptions } from '../../foreign/torch/open.js';
 import {
   type AnyCheckpoint,
@@ -148,6 +149,17 @@ export async function foreignFormatError(source: string): Promise<FormatError | 
   if (label === undefined) return undefined;
   const message = `expected a safetensors file or checkpoint, found ${label}`;
   return new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
+}
+
+/**
+ * The file that lists the pieces of the distributed checkpoint in a folder, or the file of its first rank; undefined
+ * for other folders.
+ */
+export async function distributedFile(folder: string): Promise<string | undefined> {
+  const { format } = await detectFormat(folder);
+  if (format !== 'dcp') return undefined;
+  const names = readdirSync(folder);
+  return join(folder, names.includes(METADATA_FILE) ? METADATA_FILE : (partNames(names)[0] ?? ''));
 }
 
 /**

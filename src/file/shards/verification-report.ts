@@ -136,8 +136,17 @@ export interface ValueFindings {
   readonly zero: readonly string[];
 }
 
+/** Part of a report. */
+export interface RanksFound {
+  /**
+   * Of a distributed checkpoint in safetensors files: the number of ranks found. The files do not record how many there
+   * were, so the last ranks may be missing. Absent for other sources.
+   */
+  readonly ranksFound?: number;
+}
+
 /** The result of the function `verify`, and of the method `verify()` of checkpoints and pipelines. */
-export interface VerificationReport {
+export interface VerificationReport extends RanksFound {
   /** Whether there are no problems. */
   readonly ok: boolean;
   /**

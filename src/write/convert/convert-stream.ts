@@ -1,7 +1,6 @@
 /** `convert` into a stream of one file's bytes, for the standard output. */
 
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
-import type { RootKeys } from '../../file/source/plain-value.js';
 import { requireLimits } from '../../foreign/limits.js';
 import { TORCH_LIMITS } from '../../foreign/torch/open.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
@@ -10,7 +9,6 @@ import { WRITE_OPTIONS, type WriteCheckpointOptions } from '../checkpoint/execut
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layout.js';
 import { rewriteStream } from '../checkpoint/rewrite.js';
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/sidecar-files.js';
-import type { CheckpointSource } from '../checkpoint/source.js';
 import type { SerializedStream } from '../input/serialized.js';
 import type { OverwriteOptions } from '../replacement/replaced-files.js';
 import { readSelection } from '../selection/options.js';
@@ -20,9 +18,10 @@ import {
   type ConversionPlan,
   type ConvertedCheckpoint,
   metadataOption,
+  sourceInfo,
 } from './convert.js';
 import { openConversionSource } from './open-source.js';
-import type { SourceTensorInfo } from './source.js';
+import type { ConversionSource } from './source.js';
 
 /** Options of `convertStream`: those of `convert` that do not concern files to be written. */
 export interface ConversionStreamOptions
@@ -79,16 +78,16 @@ export async function convertStream(
   requireLimits(options.limits, TORCH_LIMITS);
   requireBoolean('verify', verify);
   const metadata = metadataOption(options);
-  let root: RootKeys = [];
-  const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
+  let info: Pick<ConvertedCheckpoint, 'root' | 'ranksFound'> = { root: [] };
+  const open = async (): Promise<ConversionSource> => {
     const { dequantize } = selection;
     const opened = await openConversionSource(source, options, {
       ...{ verify, dequantize, naming: options.naming, signal },
     });
-    root = opened.root ?? [];
+    info = sourceInfo(opened);
     return opened;
   };
   const made = await rewriteStream(open, { selection, shared, metadata, signal });
   const { copied, skipped, configMismatches, ...streamed } = made;
-  return { ...streamed, root };
+  return { ...streamed, ...info };
 }

@@ -10,6 +10,7 @@ import { pairsOf } from '../../errors/named-values.js';
 import { requireVariant } from '../../file/shards/file-choice.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import type { SharedMode } from '../../file/shards/shared-tensors.js';
+import type { RanksFound } from '../../file/shards/verification-report.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
 import type { TensorInfo } from '../../file/source/tensor-info.js';
 import { requireLimits } from '../../foreign/limits.js';
@@ -106,7 +107,8 @@ export interface ConvertedCheckpoint
   extends WrittenCheckpoint,
     SelectionReport,
     CopiedFiles,
-    SharedTensors {
+    SharedTensors,
+    RanksFound {
   /** The keys that lead to the state dict in a torch checkpoint, given or chosen; empty for other formats. */
   readonly root: RootKeys;
   /** Keys of metadata with different values in the files of the source: at most one of the values was written. */
@@ -178,18 +180,26 @@ async function rewriteOne(
   open: OpenSource,
   { target, choices, opening }: Conversion,
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
-  let root: RootKeys = [];
+  let info: Pick<ConvertedCheckpoint, 'root' | 'ranksFound'> = { root: [] };
   let missingConfig: readonly string[] | undefined;
   const openSource = async (): Promise<ConversionSource> => {
     const opened = await open(opening);
-    root = opened.root ?? [];
+    info = sourceInfo(opened);
     missingConfig = opened.missingConfig;
     return opened;
   };
   const path = requirePath('target', target);
-  if (isFile(path)) return { ...(await rewriteFile(path, openSource, choices)), root };
+  if (isFile(path)) return { ...(await rewriteFile(path, openSource, choices)), ...info };
   const result = await rewriteFolder(target, openSource, choices);
-  return { ...result, root, ...(missingConfig === undefined ? {} : { missingConfig }) };
+  return { ...result, ...info, ...(missingConfig === undefined ? {} : { missingConfig }) };
+}
+
+/** What the result includes of a source. */
+export function sourceInfo({
+  root = [],
+  ranksFound,
+}: ConversionSource): Pick<ConvertedCheckpoint, 'root' | 'ranksFound'> {
+  return { root, ...(ranksFound === undefined ? {} : { ranksFound }) };
 }
 
 async function rewriteModels(

@@ -4,6 +4,7 @@ import { argumentRangeError } from '../../errors/arguments.js';
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { PlainValue } from '../../file/source/plain-value.js';
+import { ranksFound } from '../../file/source/ranks-found.js';
 import type { Quantization, SiblingFile, TensorEntry } from '../../file/source/tensor-info.js';
 import type { GgufMetadata } from '../../foreign/gguf/llama-names.js';
 import { dequantize } from '../../quantized/dequantize.js';
@@ -85,6 +86,7 @@ export async function openedSource(
     const tensorOf = (entry: TensorEntry): SourceTensor<SourceTensorInfo> =>
       openedTensor(shown, entry, { verify, dequantize: dtype, signal });
     const source: ConversionSource = {
+      ...(await ranksFound(opened)),
       path: path ?? '',
       files: [],
       duplicates: [],

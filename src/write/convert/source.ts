@@ -2,6 +2,7 @@
 
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
+import type { RanksFound } from '../../file/shards/verification-report.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
 import type { Quantization, TensorInfo } from '../../file/source/tensor-info.js';
 import { type ArchiveContent, checkedFill, verifyEntries } from '../../foreign/checksums.js';
@@ -145,7 +146,7 @@ export interface ConversionOpening {
 }
 
 /** Anything that can be converted. */
-export interface ConversionSource extends CheckpointSource<SourceTensorInfo> {
+export interface ConversionSource extends CheckpointSource<SourceTensorInfo>, RanksFound {
   /** The keys that lead to the state dict of a torch checkpoint; absent for other formats. */
   readonly root?: RootKeys | undefined;
   /** What is missing for a generated configuration; absent when there is one, or none is generated. */

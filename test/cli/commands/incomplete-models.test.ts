@@ -113,6 +113,25 @@ describe('a folder with the parts of all ranks is a model', () => {
     expect(result.distribution).toEqual({ ranks: 2, pieces: 11, isComplete: null, objects: [] });
   });
 
+  it('convert and verify warn of unknown completeness', async () => {
+    const warning = 'warning: completeness unknown (ranks 1 to 2 found)';
+    const [one, two] = [temporaryPath('one.safetensors'), temporaryPath('two.safetensors')];
+    expect(await printed(['convert', PARTS, one])).toContain(warning);
+    expect(await printed(['verify', PARTS])).toContain(warning);
+    for (const args of [
+      ['convert', PARTS, two],
+      ['verify', PARTS],
+    ]) {
+      const { ranksFound } = JSON.parse(await printed([...args, '--json']));
+      expect(ranksFound).toBe(2);
+    }
+    const listed = join(FIXTURES, 'dcp/dcp-single/ckpt');
+    expect(await printed(['verify', listed])).not.toContain('completeness');
+    expect(JSON.parse(await printed(['verify', listed, '--json']))).not.toHaveProperty(
+      'ranksFound',
+    );
+  });
+
   it('the parts of other formats are rejected', async () => {
     const { folder } = partsByName();
     const { code, stdout } = await call(['verify', folder]);

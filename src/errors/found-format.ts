@@ -10,6 +10,7 @@ export type FoundFormat =
   | '7z'
   | 'arrow'
   | 'bzip2'
+  | 'capnproto'
   | 'checkpoint-index'
   | 'coreml'
   | 'deepspeed'

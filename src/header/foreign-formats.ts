@@ -23,7 +23,7 @@ const PICKLE = 'a Python pickle (a checkpoint of an old torch.save, or joblib)';
 const ZIP = 'a zip archive (as torch.save and numpy.savez write)';
 const NUMPY = 'a numpy array (.npy)';
 const GGML = 'a GGML file (the predecessor of GGUF)';
-const ARROW = 'an Arrow or Parquet file';
+const ARROW = BY_CONTENT.ARROW.description;
 
 /** First bytes, one character per byte; format; description. */
 const PREFIXES: readonly (readonly [string, FoundFormat, string])[] = [

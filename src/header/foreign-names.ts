@@ -56,6 +56,8 @@ const ORBAX: ForeignFormat = {
 
 const ONNX: ForeignFormat = { format: 'onnx', description: 'an ONNX model' };
 const GGUF: ForeignFormat = { format: 'gguf', description: 'a GGUF file (llama.cpp)' };
+const ARROW: ForeignFormat = { format: 'arrow', description: 'an Arrow or Parquet file' };
+const CAPNP: ForeignFormat = { format: 'capnproto', description: "a Cap'n Proto message" };
 const HDF5: ForeignFormat = { format: 'hdf5', description: 'an HDF5 file (as Keras writes)' };
 const TFLITE: ForeignFormat = { format: 'tflite', description: 'a TensorFlow Lite model' };
 const OPENVINO: ForeignFormat = { format: 'openvino', description: 'an OpenVINO model' };
@@ -63,8 +65,8 @@ const COREML: ForeignFormat = { format: 'coreml', description: 'a Core ML model'
 
 /** Formats by content in `foreign-formats`, and by name here. */
 export const BY_CONTENT: Readonly<
-  Record<'DCP' | 'FLAX' | 'ONNX' | 'SAVED_MODEL' | 'TFLITE' | 'OPENVINO', ForeignFormat>
-> = { DCP, FLAX, ONNX, SAVED_MODEL, TFLITE, OPENVINO };
+  Record<'ARROW' | 'DCP' | 'FLAX' | 'ONNX' | 'SAVED_MODEL' | 'TFLITE' | 'OPENVINO', ForeignFormat>
+> = { ARROW, DCP, FLAX, ONNX, SAVED_MODEL, TFLITE, OPENVINO };
 
 /** Patterns of file names; torch and NumPy files, whose content is always recognised, are missing. */
 const FILE_NAMES: readonly (readonly [RegExp, ForeignFormat])[] = [
@@ -77,6 +79,8 @@ const FILE_NAMES: readonly (readonly [RegExp, ForeignFormat])[] = [
   [/\.keras$/i, KERAS],
   [/\.(?:h5|hdf5)$/i, HDF5],
   [/\.onnx$/i, ONNX],
+  [/\.(?:arrows?|feather|parquet)$/i, ARROW],
+  [/\.capnp$/i, CAPNP],
   [/\.gguf$/i, GGUF],
   [/\.tflite$/i, TFLITE],
   [/\.ml(?:model|package)$/i, COREML],

@@ -175,7 +175,17 @@ describe.each(Object.entries(MAKERS))('%s', (format, make) => {
 });
 
 describe('content comes before names', () => {
-  const names = ['m.keras', 'm.onnx', 'm.gguf', 'm.h5', 'm.msgpack', 'm.pt2', 'saved_model.pb'];
+  const names = [
+    'm.keras',
+    'm.onnx',
+    'm.arrow',
+    'm.capnp',
+    'm.gguf',
+    'm.h5',
+    'm.msgpack',
+    'm.pt2',
+    'saved_model.pb',
+  ];
 
   it.each(names)('a safetensors file called %s opens', (name) => {
     const path = temporaryPath(name);
@@ -206,7 +216,7 @@ describe('content comes before names', () => {
 
 describe('a folder', () => {
   it.each([
-    ['torch-distributed', ['__0.metadata', '__0_0.distcp'], /reads its folder/],
+    ['torch-distributed', ['__0.metadata', '__0_0.distcp'], /reads its local folder/],
     ['deepspeed', ['latest', 'global_step10', 'zero_to_fp32.py'], /zero_to_fp32\.py/],
     [
       'deepspeed',

@@ -20,7 +20,7 @@ const VARIANT_NAME =
   /^(?:model|diffusion_pytorch_model)\.(?:([^.]+)\.safetensors(?:\.index\.json)?|safetensors\.index\.([^.]+)\.json)$/i;
 
 /** Extensions of the files that torch and NumPy write. */
-const CONVERTIBLE_NAME = /\.(?:bin|pt|pth|ckpt|npz|npy)$/;
+const CONVERTIBLE_NAME = /\.(?:bin|pt|pth|ckpt|pdparams|npz|npy)$/;
 
 /** The part that a shard's name adds to the name of a single file of the same model: its number and their count. */
 export const SHARD_NUMBER: RegExp = /-(\d{5,})-of-(\d{5,})(?!\d)/i;

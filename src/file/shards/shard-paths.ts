@@ -11,7 +11,7 @@ export const TORCH_SHARD_EXTENSION = '.bin';
 
 /** Extensions of weights, in whatever format. */
 const WEIGHTS =
-  /\.(?:safetensors|bin|pt|pth|ckpt|gguf|ggml|onnx(?:[._]data(?:_\d+)?)?|h5|keras|msgpack|ot|tflite|npz)$/i;
+  /\.(?:safetensors|bin|pt|pth|ckpt|pdparams|gguf|ggml|onnx(?:[._]data(?:_\d+)?)?|h5|keras|msgpack|ot|tflite|npz)$/i;
 
 /** Whether a file of this name holds weights, in whatever format. */
 export function hasWeightsExtension(name: string): boolean {

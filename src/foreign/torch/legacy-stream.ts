@@ -5,10 +5,12 @@
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import { HEAD_BYTE_LENGTH, isTarArchive } from '../../header/foreign-formats.js';
+import type { PickleHost } from '../pickle/host.js';
 import type { PickleContext } from '../pickle/limits.js';
 import { readPickle } from '../pickle/machine.js';
 import { PickleList, PickleMap, type PickleValue } from '../pickle/values.js';
 import type { ByteReader } from '../zip/archive.js';
+import { arrayHost, dictOfArrays } from './array-pickle.js';
 import { type DescribedCheckpoint, invalidTorch } from './described.js';
 import { noPersistentIds, type PersistentIds, TorchHost } from './state-dict/builders.js';
 import { StorageIds } from './state-dict/storage-ids.js';
@@ -64,14 +66,27 @@ function readFromHead(
 ): DescribedCheckpoint {
   const ids = new StorageIds(true, context);
   let at = 0;
-  const next = (persistentIds: PersistentIds): PickleValue => {
-    const host = new TorchHost(persistentIds, options.unknownGlobals, context);
+  const read = (host: PickleHost): PickleValue => {
     const { value, end } = readPickle(head, at, host, options.pickle, context);
     at = end;
     return value;
   };
+  const hostOf = (persistentIds: PersistentIds): TorchHost =>
+    new TorchHost(persistentIds, options.unknownGlobals, context);
+  const next = (persistentIds: PersistentIds): PickleValue => read(hostOf(persistentIds));
   const none = noPersistentIds(context);
-  if (next(none) !== MAGIC_NUMBER) {
+  const first = read(arrayHost(hostOf(none)));
+  const dict = dictOfArrays(first, options.pickle.maxDepth);
+  if (dict !== undefined) {
+    if (at !== file.byteLength) {
+      throw invalidTorch(`expected the end of the file at byte ${at}, found more bytes`, context);
+    }
+    const placesIn = (): never => {
+      throw invalidTorch('expected arrays within the pickle, found a storage', context);
+    };
+    return { value: dict, isBigEndian: false, archive: undefined, placesIn: () => placesIn };
+  }
+  if (first !== MAGIC_NUMBER) {
     const message = 'expected a PyTorch checkpoint, found a pickle of something else';
     throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
   }

@@ -65,8 +65,20 @@ export function deviceTensor(args: PickleTuple): TorchTensor | UnsupportedTensor
     const found = `a tensor of ${dtype.name} as a NumPy array of ${array.dtype.name}`;
     return new UnsupportedTensor(found, []);
   }
-  const { bytes, shape, isFortran } = array;
-  const storage = new PickledStorage(dtype, array.dtype, bytes);
+  return tensorOf(array, dtype);
+}
+
+/** Returns the tensor of a pickled array; undefined for arrays that torch has no dtype for, and big-endian ones. */
+export function pickledTensor(value: PickleValue): TorchTensor | undefined {
+  const array = arrayOf(value);
+  return array && tensorOf(array, array.dtype);
+}
+
+function tensorOf(
+  { bytes, shape, isFortran, dtype: stored }: PickledArray,
+  dtype: TorchDtype,
+): TorchTensor {
+  const storage = new PickledStorage(dtype, stored, bytes);
   const strides = isFortran ? stridesOf(shape) : stridesOf(shape.toReversed()).reverse();
   const bits = { isConjugate: false, isNegative: false };
   return new TorchTensor(storage, dtype, [0, [...shape], strides], bits);

@@ -1,7 +1,7 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { shardingCases } from '../../file/shards/sharding-cases.js';
 import {
@@ -173,46 +173,6 @@ describe('what was saved is what is opened', () => {
     await saveCheckpoint(folder, given, { maxShardSize: 2, durable: false });
     expect(calls).toEqual(['c', 'a', 'b'].flatMap((name) => [`${name} begins`, `${name} ends`]));
     expect((await contentOf(folder))['b']).toEqual(['U8', [2], '0102']);
-  });
-
-  it('in steps, between which the event loop runs and the arguments may change', async () => {
-    const count = 5000;
-    const tensors = Array.from({ length: count }, (_, i) => {
-      const tensor = { dtype: 'U8' as const, shape: [1], data: Uint8Array.of(i) };
-      return [`t${i}`, tensor] as const;
-    });
-    const options = { maxShardSize: count / 2, durable: false };
-    const same = temporaryPath('same');
-    await saveCheckpoint(same, tensors, options);
-    let now = 0;
-    // Work yields wherever it may.
-    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 1000));
-    try {
-      const folder = temporaryPath('changed');
-      let turns = 0;
-      let isLaidOut = false;
-      const locked = saveCheckpoint(folder, tensors, {
-        ...options,
-        onProgress: () => (isLaidOut = true),
-      });
-      locked.catch(() => (isLaidOut = true));
-      while (!isLaidOut) {
-        await new Promise((resolve) => setImmediate(resolve));
-        if (turns++ > 0) continue;
-        for (const [, tensor] of tensors) {
-          Object.assign(tensor, { dtype: 'F32', data: new Float32Array(7) });
-          tensor.shape[0] = 7;
-        }
-      }
-      await locked;
-      // Read (1), kept (2), names taken (3), placed (4) and spelled (5), and the index (6).
-      expect(turns).toBeGreaterThan((6 * count) / 256);
-      for (const name of readdirSync(same)) {
-        expect(readFileSync(join(folder, name)).equals(readFileSync(join(same, name)))).toBe(true);
-      }
-    } finally {
-      clock.mockRestore();
-    }
   });
 
   it('over the files that the tensors are mapped from, which stay readable', async () => {

@@ -73,6 +73,7 @@ const TABLE = `
 
   manySerialize | serialize | many.mjs serialize | ours
   manySave | saveFile, durable: false | many.mjs save | ours
+  manySaveCheckpoint | saveCheckpoint, durable: false | many.mjs save-checkpoint | ours
   manyDequantize | dequantize | many.mjs dequantize | ours
   manyKeys | keys(), after safeOpenAsync | many.mjs keys | ours
   manyTensors | await tensors(), after safeOpenAsync | many.mjs tensors | ours
@@ -106,6 +107,8 @@ const TABLE = `
   inspectJson | safetensors-mmap inspect --json | cli inspect --json | ours
   version | safetensors-mmap --version | cli --version | ours
   header | safetensors-mmap header | cli header | ours
+  verifyCommand | safetensors-mmap verify | cli verify | ours
+  statsCommand | safetensors-mmap stats | cli stats | ours
   threeLines | header: three lines of Python | print_header.py -
   hash | safetensors-mmap hash | cli hash | ours
   sha256sum | sha256sum | sha256sum

@@ -3,7 +3,15 @@
  * ms of the first call in a fresh process (`elapsed`), the longest time for which the event loop did not run meanwhile
  * (`turn`), and the growth of resident memory (`extraMemory`). `many.py` does the same without the event loop.
  */
-import { dequantize, safeOpen, safeOpenAsync, saveFile, serialize, verify } from 'safetensors-mmap';
+import {
+  dequantize,
+  safeOpen,
+  safeOpenAsync,
+  saveCheckpoint,
+  saveFile,
+  serialize,
+  verify,
+} from 'safetensors-mmap';
 import { exposeCollector, forgetPeak, peakMemory } from './memory.mjs';
 
 const [method, path, target, verified] = process.argv.slice(2);
@@ -23,6 +31,10 @@ async function newTensors() {
 const METHODS = {
   serialize: [newTensors, (tensors) => serialize(tensors)],
   save: [newTensors, (tensors) => saveFile(target, tensors, { durable: false })],
+  'save-checkpoint': [
+    newTensors,
+    (tensors) => saveCheckpoint(`${target}.folder`, tensors, { durable: false }),
+  ],
   dequantize: [() => safeOpen(path), (file) => dequantize(file)],
   keys: [() => safeOpenAsync(path), (file) => file.keys()],
   tensors: [() => safeOpenAsync(path), (file) => file.tensors()],

@@ -5,7 +5,7 @@ import { CONTENDERS, pick } from '../contenders.mjs';
 import { manySmallTensors, tensor, writeSparseModel } from '../models.mjs';
 import { timeProcess } from '../processes.mjs';
 
-const short = pick('nodeStart version inspect header threeLines');
+const short = pick('nodeStart version inspect header verifyCommand threeLines');
 /** It finds a difference, and says so by its exit code. */
 const diffs = pick('diff torchDiff');
 
@@ -51,6 +51,7 @@ const commandsOfModel = {
     return {
       short: { ...leg, contenders: short, rounds: many(SHORT_ROUNDS) },
       hashes: { ...leg, contenders: pick('hash openssl hashlib sha256sum'), rounds },
+      stats: { ...leg, contenders: pick('statsCommand'), rounds },
       diff: { cache: 'warm', contenders: diffs, args: [other], rounds, run },
     };
   },
@@ -63,7 +64,7 @@ const commandsOfModel = {
   page: `
     ## The command line: whole processes
     | program | time = elapsed |
-    - the first five: medians of ${SHORT_ROUNDS}
+    - the first six: medians of ${SHORT_ROUNDS}
     - hash gives seven hashes, the other three one of them
     - diff: the model and a copy in which a value of every ${CHANGE_EVERY_BYTES / 1024} KiB is another one
     - {reasons}

@@ -7,7 +7,7 @@ import { manySmallTensors, writeSparseModel } from '../models.mjs';
 import { runChild } from '../processes.mjs';
 
 const WAYS = pick(
-  'manySerialize manySerializePython manySave manySavePython manyDequantize manyKeys manyTensors manyVerify',
+  'manySerialize manySerializePython manySave manySavePython manySaveCheckpoint manyDequantize manyKeys manyTensors manyVerify',
 );
 const TENSORS = 100_000;
 const ROUNDS = 9;
@@ -30,6 +30,7 @@ export const many = {
         return await runChild(command, signal);
       } finally {
         await rm(target, { force: true });
+        await rm(`${target}.folder`, { recursive: true, force: true });
       }
     };
     const rounds = roundsOf(ROUNDS);
@@ -51,12 +52,13 @@ export const many = {
     | what | time = elapsed | longest turn of the event loop = turn | extra memory = max(extraMemory) +MB |
     - the first call of a process, everything imported and young garbage collected; medians of ${ROUNDS}
     - saved from arrays in memory, not synced; the other calls get a file in the page cache, open except for verify()
-    - the first turn of saveFile() reads names, dtypes and shapes, which the caller may change afterwards
+    - the first turn of saveFile() and saveCheckpoint() reads names, dtypes and shapes, which the caller may change afterwards
     - verify() compares the digests of all tensors; its second call, since the first one loads its code
     - {reasons}
     > serialize, 100 000 tensors | at most 750 ms | manySerialize.elapsed | Python = manySerializePython.elapsed
     > saveFile, 100 000 tensors | at most 750 ms | manySave.elapsed | Python = manySavePython.elapsed
     > dequantize, 100 000 tensors without codes | at most 250 ms | manyDequantize.elapsed
     > longest turn of saveFile, 100 000 tensors | at most 20 ms | manySave.turn
+    > longest turn of saveCheckpoint, 100 000 tensors | at most 20 ms | manySaveCheckpoint.turn
     > longest turn of verify, 100 000 tensors | at most 10 ms | manyVerify.turn`,
 };

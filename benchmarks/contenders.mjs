@@ -84,6 +84,9 @@ const TABLE = `
   casts | safetensors-mmap | casts.mjs - | ours
   dequantize | safetensors-mmap | dequantize.mjs - | ours
   dequantizeTorch | torch | dequantize.py - | needs=safetensors,torch
+  ggufDecode | dequantize | gguf.mjs decode | ours
+  ggufDecodePython | gguf-py | gguf_blocks.py decode | needs=gguf
+  ggufConvert | convert, durable: false | gguf.mjs convert | ours
 
   mergeAdapter | an adapter: safetensors-mmap | merge.mjs adapter | ours
   mergePeft | an adapter: PEFT | merge.py adapter | needs=torch,transformers,peft

@@ -93,7 +93,7 @@ async function compilePrograms(folder, signal) {
 // Asks for versions without importing anything: importing torch alone takes seconds.
 const PROBE = `
 import importlib.metadata, importlib.util, json, platform
-names = "h5py ml_dtypes msgpack numpy onnx peft pyarrow safetensors torch transformers".split()
+names = "gguf h5py ml_dtypes msgpack numpy onnx peft pyarrow safetensors torch transformers".split()
 there = [name for name in names if importlib.util.find_spec(name)]
 packages = {name: importlib.metadata.version(name) for name in there}
 print(json.dumps({"version": platform.python_version(), "packages": packages}))

@@ -9,6 +9,7 @@ import { casts } from './trials/casts.mjs';
 import { commands } from './trials/commands.mjs';
 import { digests } from './trials/digests.mjs';
 import { formats } from './trials/formats.mjs';
+import { gguf } from './trials/gguf.mjs';
 import { many } from './trials/many.mjs';
 import { merging } from './trials/merging.mjs';
 import { network } from './trials/network.mjs';
@@ -31,6 +32,7 @@ export const TRIALS = [
   digests,
   casts,
   quantized,
+  gguf,
   merging,
   formats,
   ...pickle,

@@ -55,7 +55,7 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = {
 
 /**
  * Writes tensors and metadata to a file, off the event loop. The bytes are those of `serialize`. The arguments are read
- * in the turn of the call, which takes 40 to 80 ms for 100,000 tensors; all other work yields.
+ * in the turn of the call, which takes 30 to 70 ms for 100,000 tensors; all other work yields.
  *
  * They go to a temporary file in the same folder, which is then renamed: at every moment the path has the old file or
  * the new one, whole. An error leaves the old file, except an error of syncing the folder, which comes after the

@@ -64,7 +64,11 @@ export function* openDistcp(
   const files: ForeignFile[] = [];
   for (const [file, pieces] of byFile) {
     const path = join(folder, file);
-    const storage = openForeign(path, options.storage, () => (opened) => opened);
+    const storage = openForeign(path, options.storage, (_, { byteLength }, context) => {
+      if (byteLength > 0) return (opened) => opened;
+      const message = 'incomplete file: expected the pieces that .metadata lists, found no bytes';
+      throw new FormatError('SAFETENSORS_INCOMPLETE_FILE', message, context);
+    });
     onOpen(storage);
     const context = { path };
     requireDisjoint(pieces, context);

@@ -84,9 +84,9 @@ describe('an error', () => {
     await expect(open(folder)).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
-  it('for a truncated file', async () => {
+  it.each([0, 100])('for a file truncated to %i bytes', async (byteLength) => {
     for (const name of readdirSync(folder)) {
-      if (name.endsWith('.distcp')) truncateSync(join(folder, name), 100);
+      if (name.endsWith('.distcp')) truncateSync(join(folder, name), byteLength);
     }
     await expect(open(folder)).rejects.toMatchObject({ code: 'SAFETENSORS_INCOMPLETE_FILE' });
   });

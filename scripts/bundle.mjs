@@ -318,7 +318,7 @@ await write(
         {
           name: 'shared',
           test: begins(
-            'file/source/(?:summary|pipeline)|file/checkpoint/open-pipeline|quantized/blocks/types|work/scope|' +
+            'file/source/(?:summary|pipeline|ranks-found)|file/checkpoint/open-pipeline|quantized/blocks/types|work/scope|' +
               'write/save/writing-threads|' +
               'platform/io/(?:hashing-thread|combined-crc32)',
           ),
@@ -350,7 +350,11 @@ await write(
         },
         { name: 'foreign', test: begins('foreign/'), priority: 6 },
         { name: 'conversion', test: begins('write/convert/|open/convert-opened'), priority: 5 },
-        { name: 'remote-core', test: begins('remote/(?!download|verification)'), priority: 5 },
+        {
+          name: 'remote-core',
+          test: begins('remote/(?!download|verification|gguf-file)'),
+          priority: 5,
+        },
         {
           name: 'download',
           test: begins('remote/(?:download|verification)/'),

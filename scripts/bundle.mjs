@@ -348,7 +348,7 @@ await write(
           ),
           priority: 6,
         },
-        { name: 'foreign', test: begins('foreign/'), priority: 6 },
+        { name: 'foreign', test: begins('foreign/|remote/gguf-file'), priority: 6 },
         { name: 'conversion', test: begins('write/convert/|open/convert-opened'), priority: 5 },
         {
           name: 'remote-core',

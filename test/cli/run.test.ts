@@ -56,7 +56,7 @@ describe('wrong use', () => {
     [['download', 'x', 'y', '--allow-patterns', '*'], '"--allow-patterns"; it is --files here'],
     [['download', 'x', '--local-dir', 'y'], '"--local-dir"; the folder is the second argument'],
     [['convert', 'x', 'y', '--include', '*'], '"--include"; it is --filter here'],
-    [['convert', 'x', 'y', '--names', '*'], '"--names"; it is --filter here'],
+    [['split', 'x', 'y', '--names', '*'], '"--names"; it is --filter here'],
     [['inspect', 'x', '--constructor'], 'unknown option "--constructor"'],
     [['split', 'x', 'y', '--dtype', 'F16', '--dtype=F32'], '--dtype is given twice ('],
     [['inspect', 'x', '--tree', '--tree'], '--tree is given twice ('],

@@ -91,11 +91,13 @@ function wordsOf(command: CommandOptions, { option, value }: Advice): string | u
 /** Begins a message about an argument with the flag that it comes from. */
 function withFlag(command: CommandOptions, message: string, argument: unknown): string {
   if (typeof argument !== 'string' || !message.startsWith(`${argument} `)) return message;
-  const flag = flagOf(argument);
   const rest = message.slice(argument.length);
-  if (command[flag] !== undefined) return `--${flag}${rest}`;
-  const isFilter = argument === 'names' && command['filter'] !== undefined;
-  return isFilter ? `--filter and --exclude${rest}` : message;
+  // Not the flag `--names` of `convert`, which is another option.
+  if (argument === 'names' && command['filter'] !== undefined) {
+    return `--filter and --exclude${rest}`;
+  }
+  const flag = flagOf(argument);
+  return command[flag] === undefined ? message : `--${flag}${rest}`;
 }
 
 /** The flag of an option: `copy-other-files` of `copyOtherFiles`. */

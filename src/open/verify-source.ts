@@ -24,7 +24,7 @@ import {
 } from '../file/shards/verification-report.js';
 import { verifyHeaders } from '../file/shards/verify-headers.js';
 import { missingComponent, type Pipeline } from '../file/source/pipeline.js';
-import { ranksFound } from '../file/source/ranks-found.js';
+import { withRanks } from '../file/source/ranks-found.js';
 import type { VerifyBytesOptions } from '../file/source/verify-options.js';
 import {
   type ComparedFiles,
@@ -217,7 +217,7 @@ export async function verifyOpened(
     return reportOf(['headers'], [problemOf(error.path ?? '', error)], []);
   }
   try {
-    const report = { ...(await source.verify(options)), ...(await ranksFound(source)) };
+    const report = await withRanks(await source.verify(options), source);
     if (!values) return report;
     const { withValues } = await import('./sources/verify-values.js');
     return await withValues(report, source, options);

@@ -28,7 +28,6 @@ const SHARED = [
   'conversion.js',
   'convert-remote.js',
   'remote-core.js',
-  'gguf-file.js',
   'download.js',
   'dequantizing.js',
   'merging.js',

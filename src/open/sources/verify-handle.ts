@@ -4,7 +4,7 @@ import { type OptionNames, requireBoolean, requireOptions } from '../../errors/a
 import type { VerifiableSource } from '../../file/checkpoint/verify.js';
 import type { VerificationReport } from '../../file/shards/verification-report.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
-import { ranksFound } from '../../file/source/ranks-found.js';
+import { withRanks } from '../../file/source/ranks-found.js';
 import {
   requireVerifyBytesOptions,
   VERIFY_BYTES_OPTIONS,
@@ -100,7 +100,7 @@ export async function verifyHandle(
     if (value !== undefined) throw unusedOption(name, 'an open handle');
   }
   verifying.signal?.throwIfAborted();
-  const report = { ...(await handle.verify(verifying)), ...(await ranksFound(handle)) };
+  const report = await withRanks(await handle.verify(verifying), handle);
   if (!values) return report;
   const { withValues } = await import('./verify-values.js');
   return await withValues(report, handle, verifying);

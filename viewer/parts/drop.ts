@@ -8,7 +8,7 @@ const MAX_ENTRIES = 20_000;
 const MAX_DEPTH = 8;
 
 /** Names of weights in other formats, which the page names, and does not read. */
-export const FOREIGN_FILE = /\.(?:pt|pth|bin|ckpt|gguf|npz|npy)$/;
+export const FOREIGN_FILE = /\.(?:pt|pth|bin|ckpt|gguf|npz|npy|dduf)$/;
 
 /** A file or a folder, whichever way the browser gives it. */
 interface Dropped {

@@ -132,7 +132,7 @@ function Chooser({
         multiple
         {...(folder
           ? { webkitdirectory: true }
-          : { accept: '.safetensors,.json,.pt,.pth,.bin,.ckpt,.gguf,.npz,.npy' })}
+          : { accept: '.safetensors,.json,.pt,.pth,.bin,.ckpt,.gguf,.npz,.npy,.dduf' })}
         onChange={(event) => take(filesOfInput(event.currentTarget))}
       />
     </label>

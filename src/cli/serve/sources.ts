@@ -1,16 +1,17 @@
 /** What `serve` serves of a source: one model, those of a pipeline, or all models below a folder. */
 
+import { readdir } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { indexesAmong, isSafetensorsName, SHARD_NUMBER } from '../../file/shards/file-choice.js';
 import { isDdufName, PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/file-problems.js';
-import { hasWeightsName } from '../../file/shards/shard-paths.js';
+import { hasWeightsExtension, hasWeightsName } from '../../file/shards/shard-paths.js';
 import { realPath, statAnything } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../work/work.js';
 import { distributedFile, isRemote, localPath } from '../sources/open-source.js';
-import { openVirtualFile } from '../sources/virtual-file.js';
+import { openVirtualFile, openVirtualPipeline } from '../sources/virtual-file.js';
 import {
   type SkippedPath,
   type WalkedFile,
@@ -25,7 +26,12 @@ import {
 } from './model-files.js';
 
 const LOST_SHARD = 'a shard without the index of its model';
-const OTHER_FORMAT = 'not safetensors, which the page shows';
+const FOREIGN_SHARD = 'a shard of a model of another format';
+const NEXT_TO_MODEL = 'next to the model of its folder; serve it by its path';
+const TOO_MANY = 'not among the first 100 files of other formats; serve it by its path';
+
+/** Files of other formats that are opened in a folder: each stays open. */
+const MAX_FOREIGN = 100;
 
 /** The models of the sources, and what was skipped in folders of models. */
 interface ServedModels {
@@ -64,6 +70,7 @@ class Search implements ServedModels {
   readonly #signal: AbortSignal;
   /** Paths of served files, with all links followed. */
   readonly #served = new Set<string>();
+  #foreign = 0;
 
   constructor(choice: SourceChoice, signal: AbortSignal, skipped: readonly SkippedPath[]) {
     this.#choice = choice;
@@ -72,7 +79,7 @@ class Search implements ServedModels {
   }
 
   async look(folder: WalkedFolder, label: string): Promise<void> {
-    const weights = folder.files.filter((file) => hasWeightsName(file.name));
+    const weights = folder.files.filter(({ name }) => hasWeightsName(name) || isDdufName(name));
     const isPipeline = folder.files.some((file) => file.name === PIPELINE_FILE);
     if (weights.length === 0 && !isPipeline) return;
     try {
@@ -90,9 +97,27 @@ class Search implements ServedModels {
     // First, because their shards are not separate models.
     for (const file of weights.filter(isIndex)) await this.#lookAt(file, label);
     for (const file of weights.filter((one) => !isIndex(one))) {
-      const reason = reasonToSkip(file.name);
-      if (reason === null) await this.#lookAt(file, label);
-      else if (!this.#served.has(file.realPath)) this.skipped.push({ path: file.path, reason });
+      await this.#lookAtWeights(file, label);
+    }
+  }
+
+  async #lookAtWeights(file: WalkedFile, label: string): Promise<void> {
+    const { name, path } = file;
+    if (this.#served.has(file.realPath)) return;
+    const isForeign = !isSafetensorsName(name);
+    if (SHARD_NUMBER.test(name)) {
+      this.skipped.push({ path, reason: isForeign ? FOREIGN_SHARD : LOST_SHARD });
+    } else if (!isForeign) await this.#lookAt(file, label);
+    else if (this.#foreign++ < MAX_FOREIGN) await this.#lookAtForeign(file, label);
+    else this.skipped.push({ path, reason: TOO_MANY });
+  }
+
+  async #lookAtForeign({ name, path }: WalkedFile, label: string): Promise<void> {
+    try {
+      this.#add(path, await foreignSources(`${label}/${name}`, path, this.#signal));
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      this.#skip(path, error);
     }
   }
 
@@ -120,10 +145,36 @@ class Search implements ServedModels {
   }
 }
 
-/** Why a file is no model; null for a safetensors file. */
-function reasonToSkip(name: string): string | null {
-  if (!isSafetensorsName(name)) return OTHER_FORMAT;
-  return SHARD_NUMBER.test(name) ? LOST_SHARD : null;
+/** The files of other formats next to the model of a folder. */
+async function foreignFilesIn(folder: string): Promise<SkippedPath[]> {
+  const names = await readdir(folder);
+  return names
+    .filter((name) => (hasWeightsExtension(name) && !isSafetensorsName(name)) || isDdufName(name))
+    .map((name) => ({ path: join(folder, name), reason: NEXT_TO_MODEL }));
+}
+
+/**
+ * A source of another format as a safetensors file; of an archive one for each of its models. `other` is the file whose
+ * changes are noticed.
+ */
+async function foreignSources(
+  name: string,
+  path: string,
+  other: string,
+  signal: AbortSignal,
+): Promise<ServedSource[]> {
+  const found = isDdufName(path)
+    ? Array.from(
+        await openVirtualPipeline(path, signal),
+        ([folder, virtual]) => [`${name}/${folder}`, `${folder}.safetensors`, virtual] as const,
+      )
+    : [[name, `${name}.safetensors`, await openVirtualFile(path, signal)] as const];
+  const file = await runAsync(realPath(other), signal);
+  return found.map(([label, fileName, virtual]) => ({
+    name: label,
+    files: [{ name: basename(fileName), path: file, virtual }],
+    missing: [],
+  }));
 }
 
 /**
@@ -149,17 +200,14 @@ export async function servedSources(
   const stats = isHubUri(path) ? undefined : await runAsync(statAnything(path), signal);
   const name = isHubUri(path) ? path.slice('hf://'.length) : stats ? basename(resolve(path)) : path;
   const models = await modelsAt(name, path, choice, signal);
-  if (!('error' in models)) return { sources: models, skipped: [] };
+  if (!('error' in models)) {
+    const skipped = stats?.isDirectory() === true ? await foreignFilesIn(path) : [];
+    return { sources: models, skipped };
+  }
   const list = stats?.isDirectory() === true ? await distributedFile(path) : undefined;
-  const other = stats?.isFile() === true && !isDdufName(path) ? path : list;
+  const other = stats?.isFile() === true ? path : list;
   if (other !== undefined) {
-    const virtual = await openVirtualFile(path, signal);
-    const file = {
-      name: `${name}.safetensors`,
-      path: await runAsync(realPath(other), signal),
-      virtual,
-    };
-    return { sources: [{ name, files: [file], missing: [] }], skipped: [] };
+    return { sources: await foreignSources(name, path, other, signal), skipped: [] };
   }
   if (stats?.isDirectory() !== true) throw models.error;
   const found = await modelsBelow(name, path, choice, signal);

@@ -1,7 +1,7 @@
 /** Files of other formats as safetensors files: a header, and the bytes of tensors as they are requested. */
 
 import { layOut } from '../../header/header-writer.js';
-import { type Checkpoint, dequantize, open } from '../../index.js';
+import { type Checkpoint, dequantize, open, openPipeline } from '../../index.js';
 
 /** A safetensors file that exists as far as it is read. */
 export interface VirtualFile {
@@ -20,8 +20,30 @@ const MAX_BYTE_LENGTH = 2 ** 22;
  */
 export async function openVirtualFile(path: string, signal: AbortSignal): Promise<VirtualFile> {
   const opened = (await open(path, { remote: false, signal })) as Checkpoint;
-  const checkpoint = opened.format === 'gguf' ? await dequantize(opened, { signal }) : opened;
-  const { header, placed, byteLength } = layOut(await checkpoint.tensors({ signal }));
+  return await virtualFile(
+    opened.format === 'gguf' ? await dequantize(opened, { signal }) : opened,
+    signal,
+  );
+}
+
+/**
+ * Opens the models of a DDUF archive, by their folders. They stay open until the process ends.
+ *
+ * @throws As `openPipeline`
+ */
+export async function openVirtualPipeline(
+  path: string,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, VirtualFile>> {
+  const { models } = await openPipeline(path, { remote: false, signal });
+  const files = new Map<string, VirtualFile>();
+  for (const [folder, model] of models) files.set(folder, await virtualFile(model, signal));
+  return files;
+}
+
+async function virtualFile(checkpoint: Checkpoint, signal: AbortSignal): Promise<VirtualFile> {
+  const { metadata } = checkpoint;
+  const { header, placed, byteLength } = layOut(await checkpoint.tensors({ signal }), { metadata });
   return {
     byteLength,
     *read(begin, end) {

@@ -1,14 +1,27 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ServedSource } from '../../../src/cli/serve/model-files.js';
 import { servedSources } from '../../../src/cli/serve/sources.js';
+import type { VirtualFile } from '../../../src/cli/sources/virtual-file.js';
+import { FILES } from '../../foreign/dduf/pipeline-files.js';
+import { storedArchive } from '../../foreign/stored-archive.js';
+import { type Checkpoint, openPipeline, parse } from '../../support/api.js';
 import { HubCache } from '../../support/hub-cache.js';
 import { filesOf, TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
 
 const SHARDS = ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors'];
 const INDEX = 'model.safetensors.index.json';
@@ -24,6 +37,30 @@ async function namesOf(source: string): Promise<[string, readonly string[]][]> {
 }
 
 describe('a source', () => {
+  it('that is a DDUF archive has each of its models as a safetensors file', async () => {
+    const path = temporaryPath('pipeline.dduf');
+    writeFileSync(path, storedArchive(FILES));
+    const sources = await find(path);
+    const names = sources.map(({ name, files }) => [name, files.map((file) => file.name)]);
+    expect(names).toEqual([
+      ['pipeline.dduf/text_encoder', ['text_encoder.safetensors']],
+      ['pipeline.dduf/unet', ['unet.safetensors']],
+    ]);
+    const archived = await openPipeline(path);
+    for (const { name, files } of sources) {
+      const { virtual } = files[0] as { virtual: VirtualFile };
+      const found = parse(Buffer.concat([...virtual.read(0, virtual.byteLength)]));
+      const expected = archived.models.get(name.split('/')[1] as string) as Checkpoint;
+      expect([...found.keys()]).toEqual([...expected.keys()]);
+      expect(found.metadata).toEqual(expected.metadata);
+      for (const key of expected.keys()) {
+        const [a, b] = [found.getTensor(key), expected.getTensor(key)];
+        expect(Buffer.compare(a.bytes, b.bytes)).toBe(0);
+      }
+    }
+    archived.close();
+  });
+
   it('that is a file has no other file', async () => {
     const folder = temporaryPath('folder');
     const path = writeBelow(folder, 'model.safetensors', FILE);
@@ -142,6 +179,38 @@ describe('a folder of models', () => {
     expect(await namesOf(join(folder, 'llm'))).toEqual([
       ['llm', [INDEX, ...SHARDS, 'config.json']],
     ]);
+  });
+
+  it('has files of other formats as safetensors files', async () => {
+    const folder = temporaryPath('models');
+    writeBelow(folder, 'a.safetensors', FILE);
+    writeBelow(folder, 'b.safetensors', FILE);
+    const torch = readFileSync(join(root, 'test/fixtures/torch/zip-state-dict.pt'));
+    writeBelow(folder, 'old/weights.ckpt', torch);
+    writeBelow(folder, 'old/shard-00001-of-00002.bin', torch);
+    writeBelow(folder, 'old/broken.gguf', 'GGUF');
+    writeBelow(folder, 'pipeline.dduf', storedArchive(FILES));
+    const { served, skipped } = await servedIn(folder);
+    expect(served).toEqual({
+      'a.safetensors': ['a.safetensors'],
+      'b.safetensors': ['b.safetensors'],
+      'old/weights.ckpt': ['weights.ckpt.safetensors'],
+      'pipeline.dduf/text_encoder': ['text_encoder.safetensors'],
+      'pipeline.dduf/unet': ['unet.safetensors'],
+    });
+    expect(Object.keys(skipped).sort()).toEqual([
+      'old/broken.gguf',
+      'old/shard-00001-of-00002.bin',
+    ]);
+  });
+
+  it('that has a model lists files of other formats next to it', async () => {
+    const folder = temporaryPath('model');
+    writeBelow(folder, 'model.safetensors', FILE);
+    writeBelow(folder, 'pytorch_model.bin', 'torch');
+    writeBelow(folder, 'pytorch_model.bin.index.json', '{}');
+    const reason = 'next to the model of its folder; serve it by its path';
+    expect((await servedIn(folder)).skipped).toEqual({ 'pytorch_model.bin': reason });
   });
 
   it('names what is skipped, and why', async () => {

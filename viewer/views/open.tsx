@@ -8,6 +8,7 @@ import { Failure } from '../parts/messages.js';
 import {
   close,
   type Opening,
+  type OpenSource,
   openIn,
   type Slot,
   slots,
@@ -220,6 +221,37 @@ function Served({ slot, opening }: { slot: Slot; opening: Opening | null }) {
         ))}
       </ul>
     </section>
+  );
+}
+
+/** Served models that the overview offers to compare with; more are in the view for two. */
+const MOST_OFFERED = 5;
+
+/** The other models of the server, one click away from a comparison. */
+export function CompareWith({ source: { place } }: { source: OpenSource }) {
+  const [served, setServed] = useState<readonly ServedSource[]>([]);
+  useEffect(() => {
+    // Without the list there is nothing to offer.
+    if (place.kind === 'served') servedSources().then(setServed, () => {});
+  }, [place]);
+  const others = served.filter(({ url }) => place.kind === 'served' && url !== place.url);
+  if (others.length === 0 || others.length > MOST_OFFERED) return null;
+  return (
+    <p class="row">
+      <span class="muted">Compare with</span>
+      {others.map((other) => (
+        <button
+          key={other.name}
+          type="button"
+          onClick={() => {
+            go(viewAddress('compare'));
+            openServed('second', other);
+          }}
+        >
+          {other.name}
+        </button>
+      ))}
+    </p>
   );
 }
 

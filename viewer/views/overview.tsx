@@ -28,6 +28,7 @@ import { sampleByteLength } from '../worker/sample.js';
 import { AdapterNote } from './lora.js';
 import { Metadata } from './metadata.js';
 import { ModelPoster } from './model-poster.js';
+import { CompareWith } from './open.js';
 
 /** Lines of a list that are shown. */
 const SHOWN = 3;
@@ -69,7 +70,8 @@ function TensorLinks({
 }
 
 function Health({ source, isExact }: { source: OpenSource; isExact: boolean }) {
-  const { result } = useSignal(workOf('layers', source));
+  const { result, isRunning } = useSignal(workOf('layers', source));
+  const extent = isRunning ? 'so far' : 'seen in the sample';
   const poster = useMemo(() => posterOf(source.list), [source]);
   const health = useMemo(
     () => (result === null ? null : healthOf(result, poster)),
@@ -110,7 +112,7 @@ function Health({ source, isExact }: { source: OpenSource; isExact: boolean }) {
               {tensors.length === 0
                 ? `No tensor ${what}`
                 : `${isExact ? '' : 'At least '}${plural(tensors.length, 'tensor')} ${what}`}{' '}
-              {tensors.length === 0 && !isExact && <span class="muted">seen in the sample</span>}
+              {tensors.length === 0 && !isExact && <span class="muted">{extent}</span>}
               {tensors.length > 0 && note !== undefined && <span class="muted">({note})</span>}
             </p>
             <TensorLinks
@@ -125,7 +127,11 @@ function Health({ source, isExact }: { source: OpenSource; isExact: boolean }) {
         </div>
       ))}
       <p class="muted small">
-        {isExact ? 'Counted in all values.' : 'Counted in the sample; exact after “Read all”.'}
+        {isExact
+          ? 'Counted in all values.'
+          : isRunning
+            ? 'Counting …'
+            : 'Counted in the sample; exact after “Read all”.'}
       </p>
     </section>
   );
@@ -431,6 +437,7 @@ export function Overview({ source }: { source: OpenSource }) {
         </div>
         {overview.thumbnail !== null && <Thumbnail image={overview.thumbnail} />}
       </header>
+      <CompareWith source={source} />
       {warnings.map((warning) => (
         <p key={warning} class="message">
           {warning}

@@ -183,3 +183,14 @@ it('opening a checkpoint of shards counts the headers that have arrived', async 
   release();
   await page.getByRole('heading', { level: 1, name: 'sharded' }).waitFor();
 });
+
+it('a served model is compared with another by one click', async () => {
+  const { page } = await show(viewOf(server, 'open=base.safetensors'));
+  const offer = page.getByRole('paragraph').filter({ hasText: 'Compare with' });
+  await offer.getByRole('button').first().waitFor();
+  const names = await offer.getByRole('button').allTextContents();
+  expect(names).toEqual(['broken.safetensors', 'adapter', 'sharded']);
+  await offer.getByRole('button', { name: 'adapter' }).click();
+  await page.getByRole('heading', { level: 1, name: /^adapter changes 1 of 1 weight/ }).waitFor();
+  expect(await page.evaluate('location.hash')).toContain('with=adapter');
+});

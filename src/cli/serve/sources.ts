@@ -114,7 +114,7 @@ class Search implements ServedModels {
 
   async #lookAtForeign({ name, path }: WalkedFile, label: string): Promise<void> {
     try {
-      this.#add(path, await foreignSources(`${label}/${name}`, path, this.#signal));
+      this.#add(path, await foreignSources(`${label}/${name}`, path, path, this.#signal));
     } catch (error) {
       if (!isOfFile(error)) throw error;
       this.#skip(path, error);

@@ -33,12 +33,21 @@ const entries = Object.fromEntries(
 );
 entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 
-/** The page reads no GGUF files: their headers, the kernels of their block types and the codebooks are left out. */
+/**
+ * The page reads no GGUF files: their headers, the kernels of their block types and the codebooks are left out. It reads
+ * slices, and no lists of rows.
+ */
 const LEFT_OUT = [
   [/[\\/]quantized[\\/]blocks[\\/]kernels\.ts$/, 'export const blockKernels = undefined;'],
   [
     /[\\/]remote[\\/]gguf-file\.ts$/,
     'export const fetchGguf = undefined, ggufNames = undefined, requireTensorCount = undefined;',
+  ],
+  [
+    /[\\/]tensor[\\/]take\.ts$/,
+    ['takeBytes', 'takeFloats', 'fillNow', 'fillYielding', 'TAKE_OPTIONS', 'TAKE_ASYNC_OPTIONS']
+      .map((name) => `export const ${name} = undefined;`)
+      .join(''),
   ],
 ];
 

@@ -19,6 +19,7 @@ import { wrapped } from '../parts/name.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
 import { Poster } from '../parts/poster.js';
 import type { PosterCell, PosterPicture } from '../parts/poster-picture.js';
+import { isSmall } from '../parts/sample.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
 import { go, viewAddress } from '../parts/use-address.js';
@@ -33,7 +34,6 @@ import {
   strongestLayers,
 } from '../poster.js';
 import type { DifferingTensor, NameDifference, ValueDifferences } from '../worker/compare.js';
-import { isSmall, sampleByteLength } from '../worker/sample.js';
 import { adapterChanges, adapterHeadline, Lora, useAdapter } from './lora.js';
 import { Open } from './open.js';
 
@@ -411,8 +411,7 @@ function useDifferences(base: OpenSource, other: OpenSource) {
     void start('differ', pair, { id: base.id, other: other.id, whole });
   useEffect(() => {
     const isLocal = base.place.kind !== 'url' && other.place.kind !== 'url';
-    if (work.result === null && !work.isRunning && isLocal)
-      begin(isSmall(base.list) && isSmall(other.list));
+    if (work.result === null && !work.isRunning && isLocal) begin(isSmall(base) && isSmall(other));
   }, [pair]);
   return { work, begin, stop: () => stop('differ', pair) };
 }
@@ -490,14 +489,11 @@ function Base({ source, second }: { source: OpenSource; second: OpenSource }) {
 
 /** Bytes of the first that are read to compare all, and a sample. */
 function comparedBytes(
-  { list, place }: OpenSource,
+  { overview: { sample }, place }: OpenSource,
   second: OpenSource,
 ): { sample: number; all: number } {
   const isRequested = place.kind !== 'files' || second.place.kind !== 'files';
-  return {
-    sample: sampleByteLength(list, isRequested),
-    all: list.byteLength.reduce((sum, one) => sum + one, 0),
-  };
+  return { sample: isRequested ? sample.requests : sample.files, all: sample.all };
 }
 
 /** The view of two sources; without a second one the ways to open it. */

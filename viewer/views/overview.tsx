@@ -24,7 +24,6 @@ import { WorkRow } from '../parts/work-row.js';
 import { PARTS, type Part, posterOf } from '../poster.js';
 import { sliceFrom } from '../selection.js';
 import type { KindCounts, Overview as OverviewFacts } from '../worker/info.js';
-import { sampleByteLength } from '../worker/sample.js';
 import { AdapterNote } from './lora.js';
 import { Metadata } from './metadata.js';
 import { ModelPoster } from './model-poster.js';
@@ -399,13 +398,8 @@ export function Overview({ source }: { source: OpenSource }) {
     quantization === null
       ? overview.parameters - (counts.get('buffers') ?? 0)
       : overview.parameters;
-  const bytes = useMemo(
-    () => ({
-      sample: sampleByteLength(list, source.place.kind !== 'files'),
-      all: list.byteLength.reduce((sum, one) => sum + one, 0),
-    }),
-    [source],
-  );
+  const { all, files: ofFiles, requests } = overview.sample;
+  const bytes = { sample: source.place.kind === 'files' ? ofFiles : requests, all };
   const isExact = work.isComplete && (work.isWhole || bytes.sample === bytes.all);
   const info = [
     ...(model === undefined ? [] : [model[1]]),

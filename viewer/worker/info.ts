@@ -42,11 +42,20 @@ interface FileInfo {
   readonly tensors: number;
 }
 
+/** How much is read of the tensors of a source. */
+export interface SampleInfo {
+  /** Bytes of all tensors, and of samples of them from files and by requests. */
+  readonly all: number;
+  readonly files: number;
+  readonly requests: number;
+}
+
 /** What is known of a source when it has been opened. */
 export interface Overview {
   readonly path: string;
   readonly files: readonly FileInfo[];
   readonly byteLength: number;
+  readonly sample: SampleInfo;
   /** Listed tensors: those that make up one quantized weight count once. */
   readonly tensors: number;
   /** Tensors in the headers of all files. */
@@ -184,12 +193,13 @@ export interface Known {
   /** What is wrong with its index and shards. */
   readonly problems: readonly string[];
   readonly architecture: Architecture;
+  readonly sample: SampleInfo;
 }
 
 /** Tells what an opened source is. */
 export function overviewOf(
   checkpoint: RemoteCheckpoint,
-  { model, shown, headers, list, parameters, problems, architecture }: Known,
+  { model, shown, headers, list, parameters, problems, architecture, sample }: Known,
 ): Overview {
   const warnings = [...model.problems.map(({ message }) => message), ...problems];
   const dtypes = new Set(headers.flatMap(({ tensors }) => tensors.map(({ dtype }) => dtype)));
@@ -206,7 +216,7 @@ export function overviewOf(
   const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
   return {
     path: checkpoint.path,
-    ...{ files, warnings, architecture },
+    ...{ files, warnings, architecture, sample },
     notes: lackingDtypes(dtypes),
     quantization: [...schemes].join(', ') || null,
     parameters:

@@ -2,7 +2,7 @@
 
 import { layerPlace } from '../poster.js';
 import type { Axis } from '../selection.js';
-import { dimensions, type TensorList } from './info.js';
+import { dimensions, type SampleInfo, type TensorList } from './info.js';
 
 /** How much a sample reads. */
 interface SampleSize {
@@ -121,12 +121,13 @@ export function readingOrder(names: readonly string[], isWhole: boolean): readon
   return [...first, ...[...names.keys()].filter((at) => !known.has(at))];
 }
 
-/** Bytes of local models up to which all values are read at once: that takes as long as a sample. */
-const SMALL = 2 ** 26;
-
-/** Whether the tensors of a list are so small together that no sample is needed. */
-export function isSmall({ byteLength }: TensorList): boolean {
-  return byteLength.reduce((sum, one) => sum + one, 0) <= SMALL;
+/** How much is read of the tensors of a list. */
+export function sampleInfo(list: TensorList): SampleInfo {
+  return {
+    all: list.byteLength.reduce((sum, one) => sum + one, 0),
+    files: sampleByteLength(list, false),
+    requests: sampleByteLength(list, true),
+  };
 }
 
 /** Bytes of the samples of the tensors of a list. */

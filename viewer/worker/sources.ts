@@ -9,6 +9,7 @@ import {
 } from 'safetensors-mmap';
 import { readArchitecture } from './architecture.js';
 import { listOf, type Overview, overviewOf, type TensorList } from './info.js';
+import { sampleInfo } from './sample.js';
 
 /** An open source, as the page names it. */
 export type SourceId = number;
@@ -116,7 +117,8 @@ export async function openSource(
     const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
     const list = listOf(stored, shown, starts);
     const { parameters } = summary;
-    const known = { model, shown, headers, list, parameters, problems, architecture };
+    const sample = sampleInfo(list);
+    const known = { model, shown, headers, list, parameters, problems, architecture, sample };
     const overview = overviewOf(checkpoint, known);
     const id = ++lastId;
     const entries = new Map([...stored, ...shown].map((entry) => [entry.name, entry]));

@@ -30,8 +30,18 @@ interface Answer {
   }[];
 }
 
-/** Asks the server for its sources. */
-export async function servedSources(): Promise<ServedSource[]> {
+let known: Promise<ServedSource[]> | undefined;
+
+/** The sources of the server, which do not change: asks it once, and again only after a failure. */
+export function servedSources(): Promise<ServedSource[]> {
+  known ??= fetchSources().catch((error) => {
+    known = undefined;
+    throw error;
+  });
+  return known;
+}
+
+async function fetchSources(): Promise<ServedSource[]> {
   const response = await fetch('sources.json', { headers: serverHeaders });
   if (!response.ok)
     throw new Error(`The server answered ${response.status} for its list of sources.`);

@@ -267,12 +267,15 @@ export function Open({ slot }: { slot: Slot }) {
   const { groups, problem } = useSignal(found[slot]);
   const [text, setText] = useState('');
   const ofFiles = opening?.place.kind === 'files' && groups.length === 0 ? opening : null;
+  const Heading = slot === 'base' ? 'h3' : 'h2';
   return (
     <div class="start" data-slot={slot}>
       {slot === 'base' ? <h2>{TITLES.base}</h2> : <h1>{TITLES[slot]}</h1>}
       <Served slot={slot} opening={opening} />
       <section class="drop">
-        <h3>{slot === 'first' ? 'Drop a checkpoint here' : `Drop the ${slot} checkpoint here`}</h3>
+        <Heading>
+          {slot === 'first' ? 'Drop a checkpoint here' : `Drop the ${slot} checkpoint here`}
+        </Heading>
         <p class="muted">
           A .safetensors file, or a folder with an index and its shards. Nothing is uploaded.
         </p>

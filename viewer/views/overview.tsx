@@ -318,7 +318,7 @@ function Dtypes({
           <tbody>
             {kinds.map(({ kind, tensors, elements, byteLength }) => (
               <tr key={kind}>
-                <td>
+                <td class="kind">
                   <span class="swatch" style={{ background: kindColour(kind, names) }} />
                   {'\u00a0'}
                   <code>{kind}</code>

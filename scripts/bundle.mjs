@@ -3,9 +3,9 @@
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is built from
 // `src/NAME.ts`, and `./lib/browser/NAME.js`, too: `#runtime` is another file there, and no Node API is used. `bin`
 // lists the program: `./lib/cli.js` is built from `src/cli/main.ts`. It prints the version. `./lib/program.js` has the
-// shortest commands and code that all commands share, `./lib/listing.js` `inspect` and `--help`, `./lib/show.js` `show`,
-// `./lib/commands.js` the other commands: a file costs up to a millisecond, as much as 30 kB of code. They share the
-// files of the entries.
+// shortest commands and code that all commands share, `./lib/listing.js` `inspect` and `--help`, `./lib/show.js`
+// `show`, `./lib/commands.js` the other commands: a file costs up to a millisecond, as much as 30 kB of code. They
+// share the files of the entries.
 //
 // The code of the main entry is in `lib/core.js`, which `package.json` does not export. `lib/index.js` exports the public
 // names of it, and no others. The other entries import shared code from there, so a class is the same whichever entry it
@@ -144,8 +144,8 @@ function removeWhitespace(path) {
 const COPY = /\?copy-for-\w+$/;
 
 /**
- * Gives modules, and copies for them, copies of the modules that they import: the chunks of those are many times as long,
- * and load when they are needed. `isCopied` gets the path of a module, and that of its importer.
+ * Gives modules, and copies for them, copies of the modules that they import: the chunks of those are many times as
+ * long, and load when they are needed. `isCopied` gets the path of a module, and that of its importer.
  */
 function copiesFor(name, isImporter, isCopied) {
   const mark = `?copy-for-${name}`;

@@ -34,8 +34,8 @@ const entries = Object.fromEntries(
 entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 
 /**
- * The page reads no GGUF files: their headers, the kernels of their block types and the codebooks are left out. It reads
- * slices, and no lists of rows.
+ * The page reads no GGUF files: their headers, the kernels of their block types and the codebooks are left out. It
+ * reads slices, and no lists of rows.
  */
 const LEFT_OUT = [
   [/[\\/]quantized[\\/]blocks[\\/]kernels\.ts$/, 'export const blockKernels = undefined;'],

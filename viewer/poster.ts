@@ -83,7 +83,7 @@ export function layerPlace(name: string): LayerPlace {
 /** A row of the poster. */
 export interface PosterRow {
   readonly role: string;
-  /** The end of the role that no other row has: `mlp.up_proj`; with its head where ends are alike: `up_blocks…conv1`. */
+  /** The end of the role that no other row has; with its head where ends are alike: `up_blocks…conv1`. */
   readonly label: string;
   readonly part: Part;
   readonly isMatrix: boolean;

@@ -52,7 +52,7 @@ export const many = {
     | what | time = elapsed | longest turn of the event loop = turn | extra memory = max(extraMemory) +MB |
     - the first call of a process, everything imported and young garbage collected; medians of ${ROUNDS}
     - saved from arrays in memory, not synced; the other calls get a file in the page cache, open except for verify()
-    - the first turn of saveFile() and saveCheckpoint() reads names, dtypes and shapes, which the caller may change afterwards
+    - the first turn of saveFile() and saveCheckpoint() reads names, dtypes and shapes: the caller may change them later
     - verify() compares the digests of all tensors; its second call, since the first one loads its code
     - {reasons}
     > serialize, 100 000 tensors | at most 750 ms | manySerialize.elapsed | Python = manySerializePython.elapsed

@@ -17,12 +17,12 @@ import type { Source } from './sources/sources.js';
  *
  * `source` is a PyTorch checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`, or the index of its shards), NumPy arrays (`.npz`,
  * `.npy`), a GGUF file, a safetensors file, a folder with one of these, or that of a distributed PyTorch checkpoint.
- * Its first bytes decide its format. `target` is the path of a `.safetensors` file, or of a folder. A folder gets shards
- * and an index when the tensors are larger than `maxShardSize`. Missing folders are created. If the target holds weight
- * files of another source that would be replaced or deleted, the call is rejected before the first write, unless
+ * Its first bytes decide its format. `target` is the path of a `.safetensors` file, or of a folder. A folder gets
+ * shards and an index when the tensors are larger than `maxShardSize`. Missing folders are created. If the target holds
+ * weight files of another source that would be replaced or deleted, the call is rejected before the first write, unless
  * `overwrite` is true.
  *
- * `source` may also be the address of a safetensors checkpoint, `hf://org/name` or `https:`. Its tensors are written as
+ * `source` may also be the address of a safetensors or GGUF model, `hf://org/name` or `https:`. Tensors are written as
  * they arrive. Call it again to continue after an error: complete files are not fetched again. To copy files as they
  * are, or to pass `token` and `headers`, call `download`.
  *

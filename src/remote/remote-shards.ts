@@ -320,7 +320,10 @@ export class RemoteShards implements CountedFiles {
       signal.throwIfAborted();
       const start = await file.readStart(FIRST_BYTE_LENGTH, signal, release);
       const isGguf = String.fromCharCode(...start.bytes.subarray(0, 4)) === 'GGUF';
-      if (!isGguf) requireFormat('safetensors', formats, file.path);
+      if (!isGguf && !formats.includes('safetensors')) {
+        const message = 'expected a GGUF file, found a file of another format';
+        throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path: file.path });
+      }
       if (isGguf && formats.includes('gguf')) {
         const { fetchGguf } = await import('./gguf-file.js');
         fetched = await fetchGguf(file, start, maxHeaderByteLength, signal);
@@ -344,13 +347,6 @@ export class RemoteShards implements CountedFiles {
 
 /** A header, or the reason why it cannot be read. */
 type SettledHeader = { readonly header: RemoteContents } | { readonly error: unknown };
-
-/** Throws a FormatError `SAFETENSORS_FOREIGN_FORMAT` for a format that the caller excludes. */
-function requireFormat(format: string, formats: readonly string[], path: string): void {
-  if (formats.includes(format)) return;
-  const message = `expected ${formats.join(' or ')}, found ${format}`;
-  throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
-}
 
 function shardNames(
   { file, chosen }: RemoteSource,

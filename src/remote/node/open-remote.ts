@@ -21,10 +21,10 @@ function runtime(): RemoteRuntime {
  * Opens a remote checkpoint: one request for a file, which brings its header, or for an index; a second one only for
  * a header of more than 100 000 bytes. Fetches no tensor data.
  *
- * `source` is the URL of a `.safetensors` or `.gguf` file or of an index, on any server that answers ranges; a repository on the
- * Hub, as `hf://org/name@revision/path` or as the address of one of its pages, for which at most two requests more
- * find out what it has; a Blob, such as a dropped file; a Map of Blobs by path, which are the files of a folder; or
- * your own reader.
+ * `source` is the URL of a `.safetensors` or `.gguf` file or of an index, on any server that answers ranges; a
+ * repository on the Hub, as `hf://org/name@revision/path` or as the address of one of its pages, for which at most two
+ * requests more find out what it has; a Blob, such as a dropped file; a Map of Blobs by path, which are the files of a
+ * folder; or your own reader.
  *
  * The Hub's address is `HF_ENDPOINT`; it gets the token of `HF_TOKEN` or of the token file. `docs/remote.md`
  * describes sources, tokens and versions. Close the checkpoint, or declare it with `using`: that ends requests under

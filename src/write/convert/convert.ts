@@ -75,8 +75,8 @@ export interface ConversionOptions
   /**
    * For GGUF: `'hf'` writes a Llama, Mistral or Mixtral model as Transformers stores it: names, and the order of the
    * query and key rows. Into a folder, it also writes `config.json`, if the metadata has all of it; otherwise
-   * `missingConfig` lists what is missing. Other architectures are an error. By default, names and rows are those of the
-   * file.
+   * `missingConfig` lists what is missing. Other architectures are an error. By default, names and rows are those of
+   * the file.
    */
   readonly naming?: 'hf' | undefined;
 }

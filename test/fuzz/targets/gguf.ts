@@ -95,7 +95,7 @@ async function valuesOf(path: string, storage: 'read' | undefined): Promise<stri
   }
 }
 
-/** Tensors in memory of their own, or none of a file with tensors that cannot be read. */
+/** Copies of the tensors; none of a file with tensors that cannot be read. */
 async function tensorsOf(path: string): Promise<[string, Tensor][]> {
   const file: Checkpoint = await open(path, { remote: false, formats: ['gguf'] });
   try {

@@ -1,4 +1,5 @@
-// Runs a command of the command line, and prints the files of the package that it loads. Its arguments are the command's.
+// Runs a command of the command line, and prints the files of the package that it loads. Its arguments are those of the
+// command.
 
 import { watchParsedFiles } from './parsed-files.mjs';
 

@@ -82,6 +82,7 @@ const TABLE = `
   manySavePython | Python save_file, numpy | many.py save | needs=safetensors,numpy,ml_dtypes
 
   casts | safetensors-mmap | casts.mjs - | ours
+  castsTorch | torch | casts.py - | needs=safetensors,torch
   dequantize | safetensors-mmap | dequantize.mjs - | ours
   dequantizeTorch | torch | dequantize.py - | needs=safetensors,torch
   ggufDecode | dequantize | gguf.mjs decode | ours
@@ -100,7 +101,9 @@ const TABLE = `
   takeAsync | takeFloat32Async, 16 at once | rows.mjs takeAsync | ours
   rowsLoop | a loop over the mapped values, JavaScript | rows.mjs loop | ours
   rowsRead | a read a row, fs.readSync | rows.mjs read
-  rowServer | takeAsync behind node:http, 64 connections | row-server.mjs serve | ours
+  rowsReadAsync | a read a row, fs.promises | rows.mjs readAsync
+  rowServer | takeAsync behind node:http, 64 connections | row-server.mjs take | ours
+  rowServerRead | fs.read behind node:http, 64 connections | row-server.mjs read
 
   received | safetensors-mmap | network.mjs own | ours
   receivedByFetch | safetensors-mmap, given a fetch | network.mjs fetch | ours

@@ -1,9 +1,9 @@
 /**
- * Times conversions to float32, one after the other in every round. Arguments: METHOD FILE ROUNDS. The file has
- * tensors with the same number of values, each named like its dtype; BF16 is one of them. Prints the ms of every
+ * Times conversions to and from float32, one after the other in every round. Arguments: METHOD FILE ROUNDS. The file
+ * has tensors with the same number of values, each named like its dtype; BF16 is one of them. Prints the ms of every
  * round but the first, which maps pages and compiles the loops, by what was done.
  */
-import { safeOpen } from 'safetensors-mmap';
+import { fromFloat32, safeOpen } from 'safetensors-mmap';
 
 const [, path, rounds] = process.argv.slice(2);
 const file = safeOpen(path);
@@ -27,6 +27,12 @@ cases.set('JavaScript over pairs', () => loopOverPairs(pairs, new Int32Array(int
 cases.set('BF16, new array', () => bfloat16.toFloat32());
 cases.set('BF16, one thread', () => bfloat16.toFloat32({ into: shared }));
 cases.set('BF16, two threads', () => bfloat16.toFloat32Async({ into: shared }));
+
+const floats = bfloat16.toFloat32();
+const halves = new Uint16Array(floats.length).fill(1);
+for (const dtype of ['BF16', 'F16']) {
+  cases.set(`from F32 to ${dtype}`, () => fromFloat32(floats, dtype, { into: halves }));
+}
 
 const times = Object.fromEntries(Array.from(cases.keys(), (name) => [name, []]));
 for (let round = 0; round < rounds; round++) {

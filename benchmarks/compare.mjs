@@ -4,7 +4,7 @@ import { cp, mkdir, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { showProgress, UsageError } from './command-line.mjs';
 import { ROOT_FOLDER } from './equipment.mjs';
-import { formatDuration, median } from './figures.mjs';
+import { formatByteSize, formatDuration, median } from './figures.mjs';
 import { measure, runTrial } from './measure.mjs';
 
 /** The risk that two equal versions get a verdict, in each comparison, however noise is distributed. */
@@ -98,7 +98,10 @@ export async function compareTrees(commit, trials, bench) {
   const tree = join(bench.folder, 'other-tree');
   await buildTree(commit, tree, bench.rounds);
   const head = ['trial: contender, figure', commit, 'now', 'change', '99.9 % between', 'verdict'];
-  console.log(`| ${head.join(' | ')} |\n| --- | --: | --: | --: | --: | --- |`);
+  const memory = [`memory, ${commit}`, 'memory, now'];
+  console.log(
+    `| ${[...head, ...memory].join(' | ')} |\n| --- | --: | --: | --: | --: | --- | --: | --: |`,
+  );
   const order = ([a, b], round) => (round % 2 === 0 ? [a, b, b, a] : [b, a, a, b]);
   const compareLeg = async (leg, title, own) => {
     const { contenders, compared = ['elapsed'] } = leg;
@@ -109,8 +112,9 @@ export async function compareTrees(commit, trials, bench) {
       showProgress('');
       for (const figure of compared) {
         const times = pair.map((one) => timesOf(measured, one, figure));
-        const cells = [`${title}: ${contender.name}, ${figure}`];
-        console.log(`| ${[...cells, ...cellsOf(...times, measured.reasons)].join(' | ')} |`);
+        const [before, now] = pair.map((one) => formatByteSize(measured.privateMemory(one)));
+        const cells = [...cellsOf(...times, measured.reasons), before, now];
+        console.log(`| ${title}: ${contender.name}, ${figure} | ${cells.join(' | ')} |`);
       }
     }
   };

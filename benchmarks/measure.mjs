@@ -32,6 +32,11 @@ export class Measured {
     return median(this.every(contender, figure));
   }
 
+  /** The most private memory that was seen in the round before the first, in bytes; NaN without one. */
+  privateMemory(contender) {
+    return this.rows.find((row) => row.contender === contender)?.privateMemory ?? Number.NaN;
+  }
+
   /** The median of what `elapsed` is above that of another, of the same rounds. */
   excess(contender, other) {
     const base = this.every(other, 'elapsed');
@@ -58,7 +63,8 @@ function shuffled(items) {
  * - `cache`, `warm` or `cold`: where the file's pages are before the clock starts;
  * - `run`, which gives the line of a command; by default the command prints it, or, with a `clock`, the parent times
  *   `elapsed` in all, or up to the `firstLine`;
- * - `hasWarmUp`, by default with a `clock`: a round before the first brings the programs into the page cache;
+ * - `hasWarmUp`, by default with a `clock`: a round before the first brings the programs into the page cache; since it
+ *   does not count, their memory is looked at in it;
  * - `trusted`, contenders whose bytes are right; a rival that saw different bytes gets a reason and no lines;
  * - `order` of the rows in a round, by default random;
  * - `compared`, figures of the line for `--compare`, by default `elapsed`.
@@ -81,7 +87,11 @@ export async function measure(leg, title, { equipment, signal, isTry = false }) 
         const file = path ?? (await fileOf(contender.format));
         showProgress(`${title}: ${contender.name}, round ${round} of ${roundsOf(contender)}`);
         if (cache !== undefined) await bringInto(cache, file, equipment, signal);
-        const line = await run({ ...program, args: [...program.args, file, ...args] });
+        const onMemory = (bytes) => {
+          row.privateMemory = Math.max(row.privateMemory ?? 0, bytes);
+        };
+        const command = { ...program, args: [...program.args, file, ...args] };
+        const line = await run(round === 0 ? { ...command, onMemory } : command);
         if (round > 0) lines.push(line);
       } catch (error) {
         if (!(error instanceof NotMeasuredError)) throw error;

@@ -24,6 +24,15 @@ export function readMemory(pid = 'self') {
   };
 }
 
+/** The private memory of another process; undefined when it has ended, and anywhere but on Linux. */
+export function privateMemory(pid) {
+  try {
+    return fieldOf(pid, 'status', 'RssAnon') || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The highest resident memory of this process so far. */
 export const peakMemory = () => fieldOf('self', 'status', 'VmHWM');
 

@@ -110,6 +110,19 @@ describe('a measurement', () => {
     await expect(mistake).rejects.toThrow('a mistake');
   });
 
+  test('looks at the memory of its programs in a round that does not count', async () => {
+    const watched: boolean[] = [];
+    const run = async (command: { onMemory?: (bytes: number) => void }) => {
+      watched.push(command.onMemory !== undefined);
+      for (const bytes of [5, 7, 6]) command.onMemory?.(bytes);
+      return 0;
+    };
+    const { measured } = await calls({ contenders: [OURS], rounds: 2, hasWarmUp: true, run });
+    expect(watched).toEqual([true, false, false]);
+    expect(measured.lines(OURS)).toEqual([0, 0]);
+    expect([OURS, TORCH_LOAD].map((one) => measured.privateMemory(one))).toEqual([7, Number.NaN]);
+  });
+
   test('leaves out what saw other bytes, and fails when that is this package', () => {
     const row = (contender: object, ...sums: string[]) => {
       const lines = sums.map((checksum) => ({ checksum, bytes: 8 }));
@@ -135,6 +148,17 @@ describe('a child', () => {
   const script = (text: string) => {
     return { file: process.execPath, args: ['--input-type=module', '-e', text] };
   };
+
+  test.runIf(process.platform === 'linux')('tells its private memory while it runs', async () => {
+    const text =
+      'const kept = Buffer.alloc(1e8, 1); setTimeout(() => console.log(kept.length), 100);';
+    let most = 0;
+    const onMemory = (bytes: number) => {
+      most = Math.max(most, bytes);
+    };
+    expect(await runChild({ ...script(text), onMemory }, signal)).toBe(1e8);
+    expect(most).toBeGreaterThan(1e8);
+  });
 
   test('stays until its standard input ends', async () => {
     const text = 'console.log(0); for await (const _ of process.stdin); console.log(8);';

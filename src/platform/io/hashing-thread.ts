@@ -2,15 +2,18 @@
 
 import { BLOCK_BYTE_LENGTH, FileThread } from './file-thread.js';
 import type { ReadFile } from './pool-calls.js';
+import { MAC_ALGORITHM, MAC_NONCE } from './range-hashes.js';
 
-/** The hashes that the thread knows. */
-export type HashAlgorithm = 'sha256' | 'crc32';
+/** The hashes that the thread knows; a keyed one is a GMAC. */
+export type HashAlgorithm = 'sha256' | 'crc32' | 'keyed';
 
 /** The parts of a piece that belong to one hash. */
 export interface TaskParts {
   /** Identifies the hash, which may span many pieces. */
   readonly task: number;
   readonly algorithm: HashAlgorithm;
+  /** Of a keyed hash: 16 bytes. */
+  readonly key?: Uint8Array | undefined;
   /** For each part its first byte, the byte after its last one, and 1 if the hash ends there, else 0. */
   readonly parts: readonly number[];
 }
@@ -27,7 +30,7 @@ type PieceDigests = readonly (readonly string[])[];
 
 /** The program of the thread, after that of every thread. */
 const PROGRAM = `
-const { createHash } = require('node:crypto');
+const { createCipheriv, createHash } = require('node:crypto');
 const { crc32 } = require('node:zlib');
 const block = new Uint8Array(${BLOCK_BYTE_LENGTH});
 const states = new Map();
@@ -40,6 +43,11 @@ const hashes = {
     add: (checksum, bytes) => crc32(bytes, checksum),
     digest: (checksum = 0) => checksum.toString(16).padStart(8, '0'),
   },
+  keyed: {
+    add: (mac, bytes, key) =>
+      (mac ?? createCipheriv('${MAC_ALGORITHM}', key, new Uint8Array(${MAC_NONCE.length}))).setAAD(bytes),
+    digest: (mac) => (mac.final(), mac.getAuthTag().toString('hex')),
+  },
 };
 function handle({ fd, offset, begin, end, tasks }) {
   const digests = tasks.map(() => []);
@@ -49,12 +57,12 @@ function handle({ fd, offset, begin, end, tasks }) {
     const to = Math.min(from + block.length, end);
     const at = offset + from - begin;
     const bytes = fd === undefined ? memory.subarray(at, at + to - from) : readBlock(fd, block, from, to);
-    for (const [i, { task, algorithm, parts }] of tasks.entries()) {
+    for (const [i, { task, algorithm, key, parts }] of tasks.entries()) {
       const { add, digest } = hashes[algorithm];
       for (; next[i] < parts.length; next[i] += 3) {
         const [first, last, isLast] = parts.slice(next[i], next[i] + 3);
         const [a, b] = [Math.max(first, from), Math.min(last, to)];
-        if (a < b) states.set(task, add(states.get(task), bytes.subarray(a - from, b - from)));
+        if (a < b) states.set(task, add(states.get(task), bytes.subarray(a - from, b - from), key));
         if (last > to) break;
         if (isLast === 0) continue;
         digests[i].push(digest(states.get(task)));

@@ -1,6 +1,6 @@
-/** The SHA-256 of ranges of a file, from its bytes as they go by. */
+/** The SHA-256 of ranges of a file, or a keyed hash of them, from its bytes as they go by. */
 
-import crypto, { createHash, type Hash } from 'node:crypto';
+import crypto, { type CipherGCM, createCipheriv, createHash } from 'node:crypto';
 import { runSync, type Work } from '../../work/work.js';
 
 /** Bytes [begin, end) of a file to hash separately. */
@@ -8,6 +8,41 @@ export interface HashedRange {
   readonly name: string;
   readonly begin: number;
   readonly end: number;
+  /** Of a keyed hash to compute instead of the SHA-256. */
+  readonly key?: Uint8Array | undefined;
+}
+
+/** The cipher whose authentication tags are keyed hashes. */
+export const MAC_ALGORITHM = 'aes-128-gcm';
+
+/** Always the same: tags are only compared, and never leave the process. */
+export const MAC_NONCE: Uint8Array = new Uint8Array(12);
+
+/** A hash of bytes that are passed in order. */
+interface Updated {
+  update(bytes: Uint8Array): unknown;
+  digest(encoding: 'hex'): string;
+}
+
+/**
+ * The keyed hash GMAC, nine times as fast as SHA-256. Without the key, which never leaves the process, other bytes with
+ * the same hash cannot be chosen. Starting one takes as long as hashing 100 KiB.
+ */
+class Mac implements Updated {
+  readonly #cipher: CipherGCM;
+
+  constructor(key: Uint8Array) {
+    this.#cipher = createCipheriv(MAC_ALGORITHM, key, MAC_NONCE);
+  }
+
+  update(bytes: Uint8Array): void {
+    this.#cipher.setAAD(bytes);
+  }
+
+  digest(): string {
+    this.#cipher.final();
+    return this.#cipher.getAuthTag().toString('hex');
+  }
 }
 
 /** Hashes of short ranges between two points at which work may yield: about 0.5 ms. */
@@ -26,7 +61,7 @@ export class RangeHashes {
   #at = 0;
   #current = 0;
   /** Of the range whose start was in an earlier piece. */
-  #hash: Hash | undefined;
+  #hash: Updated | undefined;
 
   constructor(ranges: readonly HashedRange[]) {
     this.#ranges = ranges;
@@ -45,12 +80,14 @@ export class RangeHashes {
     this.#at += piece.length;
     for (let count = 1; this.#current < this.#ranges.length; this.#current++, count++) {
       if (count % RANGES_PER_YIELD === 0) yield;
-      const { name, begin, end } = this.#ranges[this.#current] as HashedRange;
-      if (begin >= at && end <= this.#at) {
+      const { name, begin, end, key } = this.#ranges[this.#current] as HashedRange;
+      if (key === undefined && begin >= at && end <= this.#at) {
         this.#digests.set(name, digestOf(piece.subarray(begin - at, end - at)));
         continue;
       }
-      this.#hash ??= createHash('sha256');
+      // The next piece may have all of it.
+      if (begin >= this.#at && end > this.#at) return;
+      this.#hash ??= key === undefined ? createHash('sha256') : new Mac(key);
       updateWithin(this.#hash, piece, at, begin, end);
       if (end > this.#at) return;
       this.#digests.set(name, this.#hash.digest('hex'));
@@ -71,7 +108,7 @@ export class RangeHashes {
 
 /** Hashes the part of [begin, end) of the file in a piece that begins at `at`. */
 export function updateWithin(
-  hash: Hash,
+  hash: Updated,
   piece: Uint8Array,
   at: number,
   begin: number,

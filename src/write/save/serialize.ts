@@ -1,6 +1,7 @@
 /** `serialize` and `serializeStream`: tensors and metadata as a whole file, in memory or as a stream. */
 
 import { constants } from 'node:buffer';
+import { randomBytes } from 'node:crypto';
 import {
   type OptionNames,
   requireBoolean,
@@ -50,6 +51,7 @@ import {
 } from '../input/tensor-input.js';
 import { compareSync } from './declared-digests.js';
 import { LeasedFiles } from './leased-files.js';
+import type { SourceDigest } from './source-digests.js';
 import { fillOf, plainFillOf } from './tensor-writes.js';
 import { loadThreads, THREADS_BYTE_LENGTH } from './write-layout.js';
 
@@ -186,32 +188,57 @@ async function* digestedPieces(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
   const entries: readonly WriteEntry<Payload>[] = layout.placed.map(({ spec }) => spec);
-  const known = areInLongFiles(entries) ? await leasedDigests(entries, signal) : undefined;
+  const key = randomBytes(16);
+  const known = areInLongFiles(entries) ? await leasedDigests(entries, key, signal) : undefined;
   let first = known;
   if (first === undefined) {
     const hashes = new RangeHashes(ranges);
     for await (const piece of serializedPieces(layout, lease, signal)) hashes.add(piece);
-    first = [...hashes.digests().values()];
+    first = Array.from(hashes.digests().values(), (hex) => ({ hex }));
   }
   // Declared digests are compared below.
   const leaseAgain = known === undefined ? lease : () => leaseSources(entries, plainFillOf);
-  layout.header.set(new TextEncoder().encode(first.join('')), position);
-  const second = new RangeHashes(ranges);
+  layout.header.set(new TextEncoder().encode(first.map(({ hex }) => hex).join('')), position);
+  const second = new RangeHashes(
+    ranges.map((range, i) => (first[i]?.keyed === undefined ? range : { ...range, key })),
+  );
   let last: Uint8Array<ArrayBuffer> | undefined;
-  for await (const piece of serializedPieces(layout, leaseAgain, signal)) {
+  for await (const piece of readAhead(serializedPieces(layout, leaseAgain, signal), signal)) {
     second.add(piece);
     if (last !== undefined) yield last;
     last = piece;
   }
   for (const [i, [tensor, found]] of [...second.digests()].entries()) {
-    const hex = first[i] as string;
-    if (found === hex) continue;
+    const { hex, keyed } = first[i] as SourceDigest;
+    if (found === (keyed ?? hex)) continue;
     const payload = entries[i]?.payload;
     const declared = payload?.kind === 'file' ? payload.digest : undefined;
     if (declared !== undefined) throw digestMismatch(hex, found, declared.context);
-    throw digestMismatch(hex, `${found} when the data was read again`, { tensor });
+    throw digestMismatch(hex, 'other bytes when the data was read again', { tensor });
   }
   if (last !== undefined) yield last;
+}
+
+/** Yields the pieces; the next one is read meanwhile. */
+async function* readAhead<Piece>(
+  pieces: AsyncGenerator<Piece, void, void>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Piece, void, void> {
+  try {
+    let next = pieces.next();
+    for (;;) {
+      const { value, done } = await next;
+      // The reader may have aborted while the piece was read.
+      signal?.throwIfAborted();
+      if (done === true) return;
+      next = pieces.next();
+      // Awaited above; until then Node must not report a rejection as unhandled.
+      next.catch(() => {});
+      yield value;
+    }
+  } finally {
+    await pieces.return();
+  }
 }
 
 /** Whether these tensors are all in files, and so long that threads are worth it. */
@@ -225,13 +252,14 @@ function areInLongFiles(
 /** Undefined where the code of the threads cannot be loaded. */
 async function leasedDigests(
   entries: readonly WriteEntry<FilePayload>[],
+  key: Uint8Array,
   signal: AbortSignal | undefined,
-): Promise<readonly string[] | undefined> {
+): Promise<readonly SourceDigest[] | undefined> {
   const threads = await loadThreads();
   if (threads === undefined) return undefined;
   const sources = new LeasedFiles(entries);
   try {
-    const digests = await threads.sourceDigests(entries, sources, signal);
+    const digests = await threads.sourceDigests(entries, sources, key, signal);
     sources.verify();
     return digests;
   } finally {

@@ -1,5 +1,5 @@
 /** Digests of ranges, however the bytes of the file are cut. */
-import { createHash } from 'node:crypto';
+import { createCipheriv, createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RangeHashes } from '../../../src/platform/io/range-hashes.js';
@@ -10,16 +10,26 @@ const bytes = countedBytes(300);
 const digestOf = (begin: number, end: number): string =>
   createHash('sha256').update(bytes.subarray(begin, end)).digest('hex');
 
+const key = Uint8Array.from({ length: 16 }, (_, i) => i);
+
+/** The GMAC of the bytes, with AES-128 and a nonce of zeros. */
+function keyedHashOf(begin: number, end: number): string {
+  const cipher = createCipheriv('aes-128-gcm', key, new Uint8Array(12));
+  cipher.setAAD(bytes.subarray(begin, end));
+  cipher.final();
+  return cipher.getAuthTag().toString('hex');
+}
+
 describe('RangeHashes', () => {
-  test('has the digests of all ranges, with gaps, without bytes, across pieces', () => {
-    const lengths = fc.array(fc.tuple(fc.nat(2), fc.nat(9)), { maxLength: 20 });
+  test('has the hashes of all ranges, keyed ones too, with gaps, without bytes, across pieces', () => {
+    const lengths = fc.array(fc.tuple(fc.nat(2), fc.nat(40), fc.boolean()), { maxLength: 7 });
     fc.assert(
       fc.property(lengths, fc.array(fc.nat(40), { minLength: 1 }), (gapsAndLengths, pieces) => {
         let at = 0;
-        const ranges = gapsAndLengths.map(([gap, length], i) => {
+        const ranges = gapsAndLengths.map(([gap, length, isKeyed], i) => {
           const begin = at + gap;
           at = begin + length;
-          return { name: `${i}`, begin, end: at };
+          return { name: `${i}`, begin, end: at, ...(isKeyed ? { key } : {}) };
         });
         const hashes = new RangeHashes(ranges);
         let taken = 0;
@@ -28,7 +38,10 @@ describe('RangeHashes', () => {
           hashes.add(bytes.subarray(taken, end));
           taken = end;
         }
-        const expected = ranges.map(({ name, begin, end }) => [name, digestOf(begin, end)]);
+        const expected = ranges.map(({ name, begin, end, key: own }) => [
+          name,
+          own === undefined ? digestOf(begin, end) : keyedHashOf(begin, end),
+        ]);
         expect([...hashes.digests()]).toEqual(expected);
         expect(new TextDecoder().decode(hashes.text())).toBe(
           expected.map(([, hex]) => hex).join(''),

@@ -6,6 +6,7 @@ import {
   openSync,
   readFileSync,
   rmSync,
+  statSync,
   utimesSync,
   writeFileSync,
   writeSync,
@@ -35,17 +36,16 @@ beforeAll(async () => {
   await saveFile(digested, tensors, { durable: false, digests: true });
 });
 
-/** Changes the last byte of a file until the test ends, with the same modification time. */
-function damage(path: string): void {
-  const bytes = readFileSync(path);
-  const last = bytes.at(-1) as number;
-  const write = (byte: number): void => {
+/** Changes a byte of a file, by default the last one, until the test ends. */
+function damage(path: string, at = statSync(path).size - 1): void {
+  const byte = readFileSync(path)[at] as number;
+  const write = (value: number): void => {
     const fd = openSync(path, 'r+');
-    writeSync(fd, Uint8Array.of(byte), 0, 1, bytes.length - 1);
+    writeSync(fd, Uint8Array.of(value), 0, 1, at);
     closeSync(fd);
   };
-  write(last ^ 1);
-  onTestFinished(() => write(last));
+  write(byte ^ 1);
+  onTestFinished(() => write(byte));
 }
 
 async function bytesOf(stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
@@ -94,6 +94,36 @@ describe('a stream with digests', () => {
       }
     };
     await expect(read()).rejects.toMatchObject({ code: expect.stringMatching(/CHANGED|MISMATCH/) });
+  });
+
+  test.each(['t306', 't99'])('of a file whose %s changes unseen names it', async (tensor) => {
+    utimesSync(plain, 1, 1);
+    using file = safeOpen(plain);
+    const [{ dataStart } = { dataStart: Number.NaN }] = await file.headers();
+    const end = dataStart + file.info(tensor).dataOffsets[1];
+    const pieces = serializeStream(file, { digests: true })[Symbol.asyncIterator]();
+    let { length } = (await pieces.next()).value as Uint8Array;
+    damage(plain, end - 1);
+    utimesSync(plain, 1, 1);
+    const rest = async (): Promise<void> => {
+      for await (const piece of pieces) length += piece.length;
+    };
+    await expect(rest()).rejects.toMatchObject({ code: 'SAFETENSORS_CHECKSUM_MISMATCH', tensor });
+    expect(length).toBeLessThan(file.byteLength());
+  });
+
+  test('ends with the signal, and when it is left, between two pieces', async () => {
+    using file = safeOpen(plain);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const pieces = serializeStream(file, { digests: true, signal })[Symbol.asyncIterator]();
+    await pieces.next();
+    controller.abort(new Error('enough'));
+    await expect(pieces.next()).rejects.toThrow('enough');
+    expect(await pieces.next()).toEqual({ done: true, value: undefined });
+    const left = serializeStream(file, { digests: true })[Symbol.asyncIterator]();
+    await left.next();
+    expect(await left.return()).toEqual({ done: true, value: undefined });
   });
 
   test('of a file that is another one at its start fails before the first piece', async () => {

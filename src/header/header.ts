@@ -26,7 +26,13 @@ import { HeaderParser } from './header-parser.js';
 import type { DecodedNames } from './json/decoded-names.js';
 import { NameTable } from './json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json/reader.js';
-import { compareJsonStrings, decodeString, type Text } from './json/strings.js';
+import {
+  compareJsonStrings,
+  decodeString,
+  decodeText,
+  type Text,
+  unescapedBytes,
+} from './json/strings.js';
 import { checkUtf8, describeByte, utf8Text } from './json/utf8.js';
 import { CANONICAL, DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
 
@@ -324,9 +330,18 @@ export class Header {
     do {
       const key = decodeString(this.json, reader.readKey());
       reader.peek();
-      metadata.set(key, decodeString(this.json, reader.readString()));
+      metadata.set(key, this.#decodeValue(reader));
     } while (reader.hasNext(CLOSE_BRACE));
     return metadata;
+  }
+
+  /** Reads a value of the metadata, which may be the digests of a hundred thousand tensors. */
+  #decodeValue(reader: JsonReader): string {
+    const { json } = this;
+    const bytes = unescapedBytes(json, reader.at + 1);
+    if (bytes === undefined) return decodeString(json, reader.readString());
+    reader.at += bytes.length + 2;
+    return decodeText(bytes);
   }
 
   /** Entry of a tensor's name; -1 if absent. */

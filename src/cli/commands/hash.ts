@@ -68,7 +68,9 @@ async function hashOne(
   const hashes = await file.hash(isEach, options);
   const { byteLength, sha256, dataSha256, autoV1, crc32 } = hashes;
   const { path, hasHeader } = file;
-  const cached = path === null ? null : await runAsync(cachedSha256(path), options.signal);
+  const { signal } = options;
+  const cached = path === null ? null : await runAsync(cachedSha256(path), signal);
+  const declared = declaredHashesOf(cached, file.metadata ?? new Map(), hashes);
   return {
     ...{ name: file.file, byteLength, sha256, autoV1 },
     autoV2: sha256.slice(0, AUTO_V2_LENGTH),
@@ -76,7 +78,7 @@ async function hashOne(
     modelspec: hasHeader ? `0x${dataSha256}` : null,
     sshs: hasHeader ? dataSha256 : null,
     crc32,
-    declaredHashes: declaredHashesOf(cached, file.metadata ?? new Map(), hashes),
+    declaredHashes: await runAsync(declared, signal),
     ...(isEach ? { tensors: Object.fromEntries(hashes.ranges) } : {}),
   };
 }

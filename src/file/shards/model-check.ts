@@ -68,6 +68,8 @@ export function* checkModel(file: FileToCheck): Work<void> {
 
 /** Whether the bytes are those of a delta; reads them only for a header that may be one's. */
 function* hasZstdFrames({ header, read }: Pick<FileToCheck, 'header' | 'read'>): Work<boolean> {
+  // The header was read in the same turn, and the digests of many tensors take long to decode.
+  yield;
   const positions = zstdPositions(header);
   for (const position of positions) {
     const bytes = new Uint8Array(ZSTD_MAGIC_BYTE_LENGTH);

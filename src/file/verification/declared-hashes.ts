@@ -9,6 +9,8 @@ import {
   MODEL_HASH,
   MODELSPEC_HASH,
 } from '../../header/tensor-digests.js';
+import { forEachYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 import { SHA256 } from '../cache/cache-layout.js';
 import { unverifiedFile, type VerifiedFile, verifiedFile } from '../shards/verification-report.js';
 import {
@@ -66,11 +68,11 @@ export function requestedHashesOf(
  *
  * @param cached the name of its blob in the cache, if that is a SHA-256; null for remote files and parts of archives
  */
-export function declaredHashesOf(
+export function* declaredHashesOf(
   cached: string | null,
   metadata: ReadonlyMap<string, string>,
   { sha256, dataSha256, legacy, ranges }: FileHashes,
-): DeclaredHash[] {
+): Work<DeclaredHash[]> {
   const declaredHashes: DeclaredHash[] = [];
   const check = (by: string, declared: string | null | undefined, digits: string): void => {
     if (typeof declared === 'string')
@@ -87,7 +89,7 @@ export function declaredHashesOf(
     const ok = isSame || (model === dataSha256 ? null : false);
     declaredHashes.push({ by: LEGACY_HASH, declared: declaredLegacy, found: legacy, ok });
   }
-  declaredHashes.push(...declaredDigests(metadata.get(DIGESTS_KEY), ranges));
+  declaredHashes.push(...(yield* declaredDigests(metadata.get(DIGESTS_KEY), ranges)));
   check(HUB_CACHE, cached, sha256);
   return declaredHashes;
 }
@@ -96,19 +98,19 @@ export function declaredHashesOf(
  * Compares the digests in the metadata with those that were found, of all tensors by name in the order of their bytes:
  * wrong digests are separate results, right ones are one together. None for no digests.
  */
-export function declaredDigests(
+export function* declaredDigests(
   text: string | undefined,
   found: ReadonlyMap<string, string>,
-): readonly DeclaredHash[] {
+): Work<readonly DeclaredHash[]> {
   if (text === undefined) return [];
   const by = DIGESTS_KEY;
   const wrong: DeclaredHash[] = [];
   let at = 0;
-  for (const [tensor, hex] of found) {
+  yield* forEachYielding(found, ([tensor, hex]) => {
     const declared = text.slice(at, at + DIGEST_DIGITS);
     at += DIGEST_DIGITS;
     if (declared !== hex) wrong.push({ by, declared, found: hex, ok: false, tensor });
-  }
+  });
   const count = `${found.size} digests of tensors`;
   const isSame = wrong.length === 0 && at === text.length;
   if (isSame) return [{ by, declared: count, found: count, ok: true }];

@@ -87,7 +87,7 @@ export async function verifyDeclaredHashes(
           ? await hashFile(path, layout, choice)
           : await hashPart(place, layout, choice);
       check(position);
-      const found = declaredHashesOf(cached, metadata, hashes);
+      const found = await runAsync(declaredHashesOf(cached, metadata, hashes), signal);
       for (const hash of found) {
         if (hash.ok === false) problems.push(wrongHash(name, path, hash));
       }

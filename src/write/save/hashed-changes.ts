@@ -12,7 +12,7 @@ import {
 } from '../../header/tensor-digests.js';
 import type { OpenedFile } from '../../platform/io/opened-file.js';
 import type { Transfer } from '../../work/transfer.js';
-import { runAsync } from '../../work/work.js';
+import { runAsync, type Work } from '../../work/work.js';
 
 /** Which hashes go into the metadata. */
 interface HashesToWrite {
@@ -55,7 +55,7 @@ export async function hashedChanges(
   const layout = await runAsync(tensorsLayout(header), transfer.signal);
   const hashes = await hashOpened(file, layout, hashing);
   const changes = new Map<string, string>();
-  if (!isNew) requireSameDigests(header, hashes, file.path);
+  if (!isNew) await runAsync(requireSameDigests(header, hashes, file.path), transfer.signal);
   if (digests) {
     changes.set(DIGESTS_KEY, [...hashes.ranges.values()].join(''));
   }
@@ -63,10 +63,13 @@ export async function hashedChanges(
   return changes;
 }
 
-function requireSameDigests({ metadata }: Header, { ranges }: FileHashes, path: string): void {
-  const [wrong] = declaredDigests(metadata?.get(DIGESTS_KEY), ranges).filter(
-    ({ ok }) => ok === false,
-  );
+function* requireSameDigests(
+  { metadata }: Header,
+  { ranges }: FileHashes,
+  path: string,
+): Work<void> {
+  const declared = yield* declaredDigests(metadata?.get(DIGESTS_KEY), ranges);
+  const wrong = declared.find(({ ok }) => ok === false);
   if (wrong === undefined) return;
   throw digestMismatch(wrong.declared, wrong.found, { path, tensor: wrong.tensor });
 }

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import type { OptionNames } from '../../errors/arguments.js';
+import { forEachYielding } from '../../work/items.js';
 import { limit, Slots } from '../../work/slots.js';
 import {
   TRANSFER_OPTIONS,
@@ -9,6 +10,7 @@ import {
   type TransferOptions,
   totalByteLength,
 } from '../../work/transfer.js';
+import { runAsync } from '../../work/work.js';
 import { requireReplacedNotInUse } from '../replacement/in-use.js';
 import { LOCK_OPTIONS, type LockOptions } from '../replacement/locks.js';
 import type { ReplacedFile } from '../replacement/replaced-files.js';
@@ -68,6 +70,8 @@ type Sample = Pick<AnyEntry, 'payload'>;
 interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
   /** Whether to read the tensors back and compare them before any file gets its name. */
   readonly verify?: boolean | undefined;
+  /** Returns the files of some tensors, which are ended here. */
+  readonly lease?: (() => LeasedFiles) | undefined;
   /** Throws if a file that must stay has appeared. Called when all files are complete. */
   readonly check?: () => void;
 }
@@ -143,7 +147,7 @@ export function indexNameOf({ index, pattern }: CheckpointLayout): string | null
 export async function writeFolders(
   contents: readonly FolderContents[],
   options: WriteOrPlanOptions,
-  { verify = false, closeSources, check }: Extras,
+  { verify = false, closeSources, lease, check }: Extras,
 ): Promise<StaleFiles[]> {
   const { durable = true } = options;
   const failures: unknown[] = [];
@@ -151,9 +155,15 @@ export async function writeFolders(
     if (failures.length > 0) throw failures[0];
   });
   const layouts = contents.map(({ checkpoint }) => checkpoint);
-  const sources = new LeasedFiles(samplesOf(layouts));
+  const sources = lease?.() ?? new LeasedFiles([]);
   const replacements: FolderReplacement[] = [];
   try {
+    let hasStream = false;
+    const leasing = forEachYielding(samplesOf(layouts), ({ payload }) => {
+      if (payload.kind === 'stream') hasStream = true;
+      sources.add(payload);
+    });
+    await runAsync(leasing, transfer.signal);
     const writes: (() => Promise<void>)[] = [];
     for (const one of contents) {
       const { folder, checkpoint, otherFiles = [] } = one;
@@ -165,7 +175,7 @@ export async function writeFolders(
       }
       for (const file of otherFiles) writes.push(() => copyOtherFile(file, replacement, transfer));
     }
-    const slots = new Slots(hasStream(layouts) ? 1 : WRITTEN_AT_ONCE);
+    const slots = new Slots(hasStream ? 1 : WRITTEN_AT_ONCE);
     await limit(writes, slots, async (write) => {
       try {
         await write();
@@ -174,7 +184,7 @@ export async function writeFolders(
         throw failures[0];
       }
     });
-    sources.verify();
+    await runAsync(sources.verifyYielding(), transfer.signal);
     transfer.finish();
     sources.end();
     closeSources?.();
@@ -220,9 +230,4 @@ async function writeFile(
   const file = await replacement.create(name, layout.byteLength);
   await writeLayout(file, layout, sources, transfer, { verify });
   await file.finish(transfer.signal);
-}
-
-function hasStream(layouts: readonly CheckpointLayout[]): boolean {
-  for (const { payload } of samplesOf(layouts)) if (payload.kind === 'stream') return true;
-  return false;
 }

@@ -89,9 +89,13 @@ export interface TensorTable<Layout = WritableLayout> {
  */
 export function* tableOf(entries: readonly AnyEntry[]): Work<TensorTable> {
   yield* requireNamesOnce(entries);
+  const byteLengths = new Float64Array(entries.length);
+  yield* forEachYielding(entries.entries(), ([number, { byteLength }]) => {
+    byteLengths[number] = byteLength;
+  });
   const entry = (number: number): AnyEntry => entries[number] as AnyEntry;
   return {
-    byteLengths: Float64Array.from(entries, ({ byteLength }) => byteLength),
+    byteLengths,
     name: (number) => entry(number).name,
     layOut: (numbers, metadata, hasDigests) =>
       layOutYielding(numbers.map(entry), { metadata }, hasDigests),
@@ -139,7 +143,9 @@ export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   const { digests = false } = options;
   requireBoolean('digests', digests);
   const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
+  yield;
   const shards = splitByteLengths(tensors.byteLengths, limit);
+  yield;
   const totalSize = totalOf(tensors.byteLengths);
   if (shards.length === 0) shards.push([]);
   const isSharded = shards.length > 1;

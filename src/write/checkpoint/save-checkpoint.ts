@@ -1,14 +1,15 @@
 /** `saveCheckpoint`. Its code loads on the first call. */
 
 import { argumentRangeError, requirePathFirst } from '../../errors/arguments.js';
-import { pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { QuantizedSource } from '../../quantized/source.js';
 import type { CastTarget } from '../../tensor/float32/cast.js';
 import { rejectBlocks } from '../input/block-tensors.js';
 import { type FetchableTensors, isFetchable } from '../input/fetched-tensors.js';
 import { isHandle, metadataFor } from '../input/given-checkpoint.js';
+import { GivenTensors } from '../input/given-tensors.js';
 import type { NamedTensors } from '../input/tensor-input.js';
+import { EarlyLease } from '../save/leased-files.js';
 import { select } from '../selection/view.js';
 import type { DryRun, DryRunResult } from './plan.js';
 import type { SaveCheckpointOptions, SaveCheckpointPlan, SavedCheckpoint } from './save.js';
@@ -61,10 +62,15 @@ export async function saveCheckpoint<
   const source = dtype === undefined ? tensors : await castTo(dtype, tensors, options?.signal);
   // Tensors and metadata are read at once: the caller may change them, or close the checkpoint, after the call.
   const metadata = isFetchable(source) ? undefined : metadataFor(source, undefined);
-  const given = isFetchable(source) ? source : [...pairsOf(source as NamedTensors, 'tensors')];
-  const { saveCheckpoint: save } = await import('./save.js');
-  const result = await save(folder, given as NamedTensors | FetchableTensors, options, metadata);
-  return result as DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>;
+  const given = isFetchable(source) ? source : new GivenTensors(source as NamedTensors);
+  const lease = new EarlyLease(given instanceof GivenTensors ? given.stored : []);
+  try {
+    const { saveCheckpoint: save } = await import('./save.js');
+    const result = await save(folder, given, options, metadata, { lease: () => lease.files() });
+    return result as DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>;
+  } finally {
+    lease.end();
+  }
 }
 
 /** Returns a view of the checkpoint with this dtype. Throws a RangeError for tensors that are not of a checkpoint. */

@@ -14,12 +14,13 @@ import { encodeMetadata, type MetadataInput } from '../../header/header-writer.j
 import type { CastTarget } from '../../tensor/float32/cast.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { filterYielding } from '../../work/items.js';
-import { runAsync, type Work } from '../../work/work.js';
+import { runAsync, runSync, type Work } from '../../work/work.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { metadataFor } from '../input/given-checkpoint.js';
 import { GivenTensors } from '../input/given-tensors.js';
 import type { MemoryPayload, NamedTensors } from '../input/tensor-input.js';
 import { requireOverwrite } from '../replacement/replaced-files.js';
+import type { LeasedFiles } from '../save/leased-files.js';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
@@ -85,21 +86,25 @@ export interface SaveTarget {
   readonly otherFiles?: ((folder: string) => SidecarFiles) | undefined;
   /** Whether weights of another checkpoint may be replaced; by default they are. */
   readonly overwrite?: boolean | undefined;
+  /** Returns the files of the tensors, if they were leased in the turn of the call. */
+  readonly lease?: (() => LeasedFiles) | undefined;
 }
 
 /** As the public `saveCheckpoint`. `own` is the metadata of a local checkpoint whose tensors these are. */
 export async function saveCheckpoint(
   folder: string | URL,
-  tensors: NamedTensors | FetchableTensors,
+  tensors: GivenTensors | NamedTensors | FetchableTensors,
   options: SaveCheckpointOptions & DryRun = {},
   own?: MetadataInput | null,
   target: SaveTarget = {},
 ): Promise<SavedCheckpoint | SaveCheckpointPlan> {
   requireLittleEndianHost();
   requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
-  const named = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
-  const given = [...pairsOf(named as NamedTensors, 'tensors')];
-  if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
+  const given = tensors instanceof GivenTensors ? tensors : await read(tensors, options.signal);
+  if (given.size === 0) {
+    runSync(given.entries());
+    throw argumentRangeError('tensors', 'at least one tensor', []);
+  }
   const ownTexts = (): MetadataInput => {
     const found = own ?? metadataFor(tensors, undefined) ?? [];
     // Every file has `format: pt` in any case; it is not repeated in an index.
@@ -108,35 +113,42 @@ export async function saveCheckpoint(
     );
   };
   const metadata = options.metadata === null ? null : textsOf(options.metadata ?? ownTexts());
-  // Dtypes, shapes and places of data are read in this turn: the caller may change them afterwards.
-  const work = layOutGiven(given, new GivenTensors(given), metadata, options);
+  const work = layOutGiven(given, metadata, options);
   // Without the signal: faults of the arguments come before an abort.
   const { checkpoint, ...shared } = await runAsync(work, undefined);
   return await inLockedFolder(folder, options, async (locked) => {
-    const { otherFiles: find, overwrite } = target;
+    const { otherFiles: find, overwrite, lease } = target;
     const others = find?.(locked) ?? NO_OTHER_FILES;
     if (options.dryRun === true)
       return { ...planCheckpoint(locked, checkpoint, others), ...shared };
     const { replaced } = oldFilesBefore(locked, checkpoint, others);
     if (overwrite !== undefined) requireOverwrite(replaced, locked, { overwrite });
     const otherFiles = others.files;
-    const written = await writeCheckpoint(locked, checkpoint, options, { otherFiles });
+    const written = await writeCheckpoint(locked, checkpoint, options, { otherFiles, lease });
     return { ...written, ...shared };
   });
 }
 
-/** Checks and lays out the tensors; `given` has them as the caller gave them, `read` as they were then. */
+/** Reads the tensors of a checkpoint in this turn; of a remote one when its headers are fetched. */
+async function read(
+  tensors: NamedTensors | FetchableTensors,
+  signal: AbortSignal | undefined,
+): Promise<GivenTensors> {
+  const named = isFetchable(tensors) ? await fetchedTensors(tensors, signal) : tensors;
+  return new GivenTensors(named as NamedTensors);
+}
+
+/** Checks and lays out the tensors. */
 function* layOutGiven(
-  given: readonly (readonly [name: string, tensor: unknown])[],
-  read: GivenTensors,
+  given: GivenTensors,
   metadata: ReadonlyMap<string, string> | null,
   options: SaveCheckpointOptions,
 ): Work<SharedTensors & { readonly checkpoint: CheckpointLayout }> {
-  const entries = yield* read.entries();
+  const entries = yield* given.entries();
   const { shared = 'copy' } = options;
   // In one turn, since the memory of a tensor of a file is another one after its first use. Copies share none.
   const memories =
-    shared === 'copy' ? [] : entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
+    shared === 'copy' ? [] : entries.map((entry, i) => memoryOfEntry(entry, given.storedTensor(i)));
   const plan = yield* planSharing(memories, shared);
   const { dropped, overlaps } = recordable(plan, shared, new Set(metadata?.keys()));
   const written = yield* filterYielding(entries, ({ name }) => !dropped.has(name));

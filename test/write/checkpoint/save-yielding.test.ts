@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
-import { saveCheckpoint } from '../../support/api.js';
+import { loadFile, safeOpen, saveCheckpoint, saveFile } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 it('saves a checkpoint in steps, between which the event loop runs and the arguments may change', async () => {
@@ -43,3 +43,24 @@ it('saves a checkpoint in steps, between which the event loop runs and the argum
     clock.mockRestore();
   }
 });
+
+it.each(['mmap', 'read'] as const)(
+  'reads tensors in the turn of the call, and leases their files (%s)',
+  async (storage) => {
+    const source = temporaryPath('source.safetensors');
+    await saveFile(source, { stored: { dtype: 'U8', shape: [3], data: Uint8Array.of(1, 2, 3) } });
+    const file = safeOpen(source, { storage });
+    const fresh = { dtype: 'U8' as const, shape: [2], data: Uint8Array.of(8, 9) };
+    const folder = temporaryPath(`saved-${storage}`);
+    const saved = saveCheckpoint(folder, { stored: file.getTensor('stored'), fresh });
+    fresh.shape[0] = 1;
+    Object.assign(fresh, { dtype: 'F32', data: Float32Array.of(7) });
+    file.close();
+    await saved;
+    const written = [...loadFile(folder)].map(([name, { dtype, data }]) => [name, dtype, data]);
+    expect(Object.fromEntries(written.map(([name, ...rest]) => [name, rest]))).toEqual({
+      stored: ['U8', Uint8Array.of(1, 2, 3)],
+      fresh: ['U8', Uint8Array.of(8, 9)],
+    });
+  },
+);

@@ -182,7 +182,9 @@ describe('progress', () => {
     expect(onProgress).toHaveBeenLastCalledWith({ bytes: BYTE_LENGTH, totalBytes: BYTE_LENGTH });
     onProgress.mockClear();
     await collect(checkpoint.stream({ names: ['odd', 'tied', 'kept', 'empty'], onProgress }));
-    expect(onProgress.mock.calls).toEqual([[{ bytes: 43, totalBytes: 43 }]]);
+    // More calls come before it where that takes long.
+    expect(onProgress).toHaveBeenLastCalledWith({ bytes: 43, totalBytes: 43 });
+    expect(onProgress.mock.calls.every(([{ totalBytes }]) => totalBytes === 43)).toBe(true);
   });
 
   test('an error that it throws ends the loop', async () => {

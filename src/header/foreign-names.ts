@@ -12,7 +12,7 @@ export interface ForeignFormat {
 const DCP: ForeignFormat = {
   format: 'torch-distributed',
   description:
-    'a distributed checkpoint (torch.distributed.checkpoint): open() reads its local folder, which needs `.metadata`',
+    'a distributed checkpoint (torch.distributed.checkpoint): open() in Node reads its folder, which needs `.metadata`',
 };
 
 const DEEPSPEED: ForeignFormat = {

@@ -2,11 +2,16 @@
 
 import { basename } from 'node:path';
 import { argumentRangeError, requireBoolean, requireOptions } from '../errors/arguments.js';
+import { SafetensorsError } from '../errors/errors.js';
 import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
 import { parseByteSize } from '../file/shards/sizes.js';
 import { DEFAULT_MAX_SHARD_SIZE } from '../file/shards/split.js';
 import { requirePath } from '../platform/io/paths.js';
-import { type DownloadPlan, runDownload } from '../remote/download/run-download.js';
+import {
+  type DownloadPlan,
+  type DownloadResult,
+  runDownload,
+} from '../remote/download/run-download.js';
 import { remoteSettings } from '../remote/node/settings.js';
 import { requireTransferOptions } from '../work/transfer.js';
 import type { DryRun } from '../write/checkpoint/plan.js';
@@ -21,6 +26,7 @@ import {
 } from '../write/convert/convert.js';
 import { requireLockTimeout } from '../write/replacement/locks.js';
 import { readSelection } from '../write/selection/options.js';
+import { convert as convertOpened } from './convert-opened.js';
 
 /** Options for local sources, or for other formats than safetensors, and the values that change nothing. */
 const LOCAL_OPTIONS: ReadonlyMap<keyof ConversionOptions, unknown> = new Map([
@@ -32,6 +38,9 @@ const LOCAL_OPTIONS: ReadonlyMap<keyof ConversionOptions, unknown> = new Map([
   // Digests that a file declares are compared in any case.
   ['verify', true] as const,
 ]);
+
+/** What a download finds in the folder of a distributed checkpoint. */
+const DISTRIBUTED: readonly unknown[] = ['torch-distributed', 'distributed-part'];
 
 /** As the public `convert`, of an address. */
 export async function convert(
@@ -60,17 +69,20 @@ export async function convert(
   if (isFile) requireFileTarget(path, options);
   const { maxShardSize = DEFAULT_MAX_SHARD_SIZE, signal, onProgress, lockTimeout } = options;
   parseByteSize(maxShardSize, 'maxShardSize');
-  const done = await runDownload(
-    source,
-    target,
-    {
-      ...selection,
-      ...{ overwrite, durable, dryRun, copyOtherFiles, metadata, signal, onProgress, lockTimeout },
-      ...(isFile ? {} : { maxShardSize }),
-      isRewritten: true,
-    },
-    settings,
-  );
+  const downloading = {
+    ...selection,
+    ...{ overwrite, durable, dryRun, copyOtherFiles, metadata, signal, onProgress, lockTimeout },
+    ...(isFile ? {} : { maxShardSize }),
+    isRewritten: true,
+  };
+  let done: DownloadResult | DownloadPlan;
+  try {
+    done = await runDownload(source, target, downloading, settings);
+  } catch (error) {
+    // Pieces cannot be copied as they arrive.
+    if (!isOfPieces(error, source)) throw error;
+    return await convertOpened(source, target, options);
+  }
   const { index, totalSize, byteLength, commit, repaired, ...info } = done;
   // The only file has the name of the target.
   const files = isFile
@@ -90,6 +102,13 @@ export async function convert(
   }
   const { downloadedBytes, reusedBytes, ...result } = info;
   return { ...result, ...written, files: weights.map(({ name }) => name) };
+}
+
+/** Whether a failed download found a distributed checkpoint, or may have: a server does not list a folder. */
+function isOfPieces(error: unknown, source: string | URL): boolean {
+  if (!(error instanceof SafetensorsError)) return false;
+  const isFolder = /^https?:[^?#]*\/(?:[?#].*)?$/is.test(String(source));
+  return isFolder || DISTRIBUTED.includes(error.foundFormat);
 }
 
 /** Whether an address is an id of the Hub, whose cache may have the model. */

@@ -101,7 +101,7 @@ export async function convert<const Dry extends boolean | undefined = false>(
 }
 
 /** An address whose path ends so; files of other names are safetensors. */
-const GGUF_NAME = /\.gguf(?:[?#].*)?$/is;
+const FOREIGN_NAME = /(?:\.gguf|\/\.metadata)(?:[?#].*)?$/is;
 
 async function convertKind(
   source: Source,
@@ -112,7 +112,7 @@ async function convertKind(
     const { convert } = await import('./convert-opened.js');
     return await convert(source, target, options);
   }
-  if (isAddress(source) && GGUF_NAME.test(String(source))) {
+  if (isAddress(source) && FOREIGN_NAME.test(String(source))) {
     const { convert } = await import('./convert-opened.js');
     return await convert(source, target, options);
   }

@@ -12,7 +12,13 @@ import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeli
 import { requireInside } from '../file/shards/shard-paths.js';
 import { withScope } from '../work/scope.js';
 import { untilAborted } from '../work/until-aborted.js';
-import { chosenSource, driveDecision, indexReader, type ReadIndexOptions } from './choose-files.js';
+import {
+  chosenSource,
+  distributedSource,
+  driveDecision,
+  indexReader,
+  type ReadIndexOptions,
+} from './choose-files.js';
 import type { NoRemoteModel } from './found-file.js';
 import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
 
@@ -145,10 +151,16 @@ export async function blobFolderSource(
   const chosen = await driveDecision(decision, indexReader(file, options), (name) =>
     blobs.has(prefix + name),
   );
-  if (!('model' in chosen)) return noModel(names.files, below, chosen, prefix);
   const folder = { file, names: async () => names.files };
+  const found =
+    'model' in chosen
+      ? chosenSource(chosen, folder)
+      : distributedSource(chosen, names.files, folder, options);
+  if (found === undefined) {
+    return noModel(names.files, below, chosen as PartialModel | NoModel, prefix);
+  }
   const withoutSecrets = (error: unknown): unknown => error;
-  return { ...chosenSource(chosen, folder), close: () => {}, withoutSecrets };
+  return { ...found, close: () => {}, withoutSecrets };
 }
 
 /** A folder without a model, which may be a pipeline. */

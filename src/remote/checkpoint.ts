@@ -181,7 +181,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /** The format of the files. */
-  get format(): 'safetensors' | 'gguf' {
+  get format(): 'safetensors' | 'gguf' | 'dcp' {
     return this.#tensors.format;
   }
 

@@ -1,6 +1,7 @@
 /** Chooses the files of a remote model: reads the indexes that the decision requests. */
 
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
+import { PIPELINE_FILE } from '../file/shards/file-names.js';
 import {
   type ChosenModel,
   isChosen,
@@ -8,6 +9,11 @@ import {
   type NoModel,
   type PartialModel,
 } from '../file/shards/model-choice.js';
+import {
+  IMPLIED_INDEX,
+  isDistributed,
+  METADATA_FILE,
+} from '../foreign/distributed/pieces/rank-files.js';
 import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteFolder, RemoteSource } from './remote-file.js';
 
@@ -18,10 +24,16 @@ interface ChosenFiles {
   readonly index: CheckpointIndex | null;
 }
 
-/** How to read indexes. */
-export interface ReadIndexOptions {
-  /** Whether to accept that of a delta, to inspect it. */
+/** What to accept besides models. */
+export interface SourceAcceptance {
+  /** Whether to accept the index of a delta, to inspect it. */
   readonly acceptsIncomplete?: boolean | undefined;
+  /** Whether the caller assembles distributed checkpoints. */
+  readonly acceptsDistributed?: boolean | undefined;
+}
+
+/** How to read indexes. */
+export interface ReadIndexOptions extends SourceAcceptance {
   readonly signal: AbortSignal;
 }
 
@@ -54,6 +66,21 @@ export function chosenSource(
 ): Pick<RemoteSource, 'file' | 'kind' | 'folder' | 'chosen'> {
   const { kind, name } = chosen.model;
   return { file: folder.file(name), kind, folder, chosen };
+}
+
+/** The distributed checkpoint in a folder without a model; undefined without one, or if the caller accepts none. */
+export function distributedSource(
+  none: PartialModel | NoModel,
+  names: readonly string[],
+  folder: RemoteFolder,
+  { acceptsDistributed, variant }: SourceAcceptance & { readonly variant?: string | undefined },
+): Pick<RemoteSource, 'file' | 'kind' | 'folder'> | undefined {
+  if (acceptsDistributed !== true || variant !== undefined || none.kind === 'missing-shards') {
+    return undefined;
+  }
+  if (names.includes(PIPELINE_FILE) || !isDistributed(names)) return undefined;
+  const name = names.includes(METADATA_FILE) ? METADATA_FILE : IMPLIED_INDEX;
+  return { file: folder.file(name), kind: 'distributed', folder };
 }
 
 /** Reads the indexes in a folder. */

@@ -3,7 +3,7 @@
 import type { SafetensorsError } from '../errors/errors.js';
 import { isIndexPath } from '../file/shards/file-choice.js';
 import type { NoModel, PartialModel } from '../file/shards/model-choice.js';
-import type { RemoteSource } from './remote-file.js';
+import type { FileStart, RemoteFile, RemoteSource } from './remote-file.js';
 
 /** A source that needs no closing. */
 export type FoundFile = Omit<RemoteSource, 'close' | 'withoutSecrets'>;
@@ -20,7 +20,22 @@ export function requireModel<Found extends object>(found: Found | NoRemoteModel)
   return found;
 }
 
-/** The kind of a file by its path: an index is JSON. */
-export function foundKindOf(path: string): 'file' | 'index' {
+/** The kind of a file by its path: an index is JSON, and `.metadata` lists the pieces of a distributed checkpoint. */
+export function foundKindOf(path: string): 'file' | 'index' | 'distributed' {
+  if (/(?:^|\/)\.metadata$/.test(path)) return 'distributed';
   return isIndexPath(path) ? 'index' : 'file';
+}
+
+/** The file whose start was read to see whether it exists. */
+export function withStart(file: RemoteFile, byteLength: number, start: FileStart): RemoteFile {
+  let kept: FileStart | undefined = start;
+  return {
+    path: file.path,
+    readStart: async (wanted, signal) => {
+      const given = wanted === byteLength ? kept : undefined;
+      kept = undefined;
+      return given ?? (await file.readStart(wanted, signal));
+    },
+    readInto: (...reading) => file.readInto(...reading),
+  };
 }

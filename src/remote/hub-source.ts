@@ -11,14 +11,16 @@ import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeli
 import { hasWeightsExtension, requireInside } from '../file/shards/shard-paths.js';
 import {
   chosenSource,
+  distributedSource,
   driveDecision,
   indexReader,
   listedIn,
   type ReadIndexOptions,
+  type SourceAcceptance,
 } from './choose-files.js';
-import { type FoundFile, foundKindOf, type NoRemoteModel } from './found-file.js';
+import { type FoundFile, foundKindOf, type NoRemoteModel, withStart } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
-import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
+import type { RemoteFolder } from './remote-file.js';
 import type { ListedEntry, Repository } from './repository.js';
 
 /** Most repositories have their model in this file. For others a list of the files is requested. */
@@ -29,7 +31,7 @@ const COMPONENT_STEM = 'diffusion_pytorch_model';
 const ENCODER_FOLDER = /(?:encoder|checker)[^/]*$/;
 
 /** Settings for finding the model's file. */
-interface HubSourceOptions extends Pick<ReadIndexOptions, 'acceptsIncomplete'> {
+interface HubSourceOptions extends SourceAcceptance {
   /** Bytes of the first request for a file. */
   readonly startByteLength: number;
   readonly variant?: string | undefined;
@@ -44,11 +46,11 @@ interface HubSourceOptions extends Pick<ReadIndexOptions, 'acceptsIncomplete'> {
 export async function hubSource(
   repository: Repository,
   { id, isFile }: HubAddress,
-  { startByteLength, variant, acceptsIncomplete }: HubSourceOptions,
+  { startByteLength, variant, acceptsIncomplete, acceptsDistributed }: HubSourceOptions,
   signal: AbortSignal,
 ): Promise<FoundFile | NoRemoteModel> {
   const { path } = id;
-  if (isFile || foundKindOf(path) === 'index' || hasWeightsExtension(path)) {
+  if (isFile || foundKindOf(path) !== 'file' || hasWeightsExtension(path)) {
     if (variant !== undefined) throw noVariant('a file', variant);
     return sourceOfPath(repository, path);
   }
@@ -83,7 +85,7 @@ export async function hubSource(
   if (names !== null) {
     // A listed file that is not there would be chosen again.
     const files = started === null ? names.files.filter((name) => name !== first) : names.files;
-    const options = { variant, acceptsIncomplete, signal };
+    const options = { variant, acceptsIncomplete, acceptsDistributed, signal };
     const found = await chooseIn(repository, path, { ...names, files }, options);
     if ('error' in found) return found;
     return found.file.path === started?.file.path ? { ...started, chosen: found.chosen } : found;
@@ -111,6 +113,8 @@ async function chooseIn(
   const read = indexReader(folder.file, options);
   const chosen = await driveDecision(decision, read, listedIn(names.files));
   if ('model' in chosen) return chosenSource(chosen, folder);
+  const distributed = distributedSource(chosen, names.files, folder, options);
+  if (distributed !== undefined) return distributed;
   return await noModelIn(repository, path, names, chosen, options.signal);
 }
 
@@ -193,20 +197,6 @@ export function remoteFolder(
       const found = known ?? (await namesInFolder(repository, prefix.slice(0, -1), signal));
       return found?.files ?? [];
     },
-  };
-}
-
-/** The file whose start was read to see whether it exists. */
-function withStart(file: RemoteFile, byteLength: number, start: FileStart): RemoteFile {
-  let kept: FileStart | undefined = start;
-  return {
-    path: file.path,
-    readStart: async (wanted, signal) => {
-      const given = wanted === byteLength ? kept : undefined;
-      kept = undefined;
-      return given ?? (await file.readStart(wanted, signal));
-    },
-    readInto: (...reading) => file.readInto(...reading),
   };
 }
 

@@ -22,7 +22,7 @@ import {
   isBlobFolder,
 } from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
-import type { ReadIndexOptions } from './choose-files.js';
+import type { SourceAcceptance } from './choose-files.js';
 import type { HeadersInput } from './credentials.js';
 import type { FetchLimits } from './fetch-tensors.js';
 import { type NoRemoteModel, requireModel } from './found-file.js';
@@ -81,7 +81,16 @@ export interface RemoteRuntime {
   readonly maxBufferByteLength: number;
   readonly hubSettings: RemoteSettings;
   readonly digest: Digest;
+  /** Undefined in browsers: the code of these checkpoints is not worth its size there. */
+  readonly openDistributed?: OpenRemoteDistributed | undefined;
 }
+
+/** Opens a distributed checkpoint. Takes ownership of the source unless it throws. */
+export type OpenRemoteDistributed = (
+  source: RemoteSource,
+  reading: { readonly limits: FetchLimits; readonly maxHeaderByteLength: number | undefined },
+  signal: AbortSignal,
+) => Promise<RemoteCheckpoint>;
 
 /**
  * Checks the options, and returns the settings for fetching.
@@ -130,10 +139,15 @@ export async function openModelIn(
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
   return await withScope([options.signal], async ({ signal }) => {
-    const choice = { ...options, acceptsIncomplete };
+    const { openDistributed } = runtime;
+    const acceptsDistributed = openDistributed !== undefined && (formats?.includes('dcp') ?? true);
+    const choice = { ...options, acceptsIncomplete, acceptsDistributed };
     const found = await findSource(source, choice, runtime.hubSettings, signal);
     if ('error' in found) return found;
     try {
+      if (found.kind === 'distributed' && openDistributed !== undefined && acceptsDistributed) {
+        return await openDistributed(found, { limits, maxHeaderByteLength }, signal);
+      }
       const shards = await RemoteShards.open(
         found,
         { maxHeaderByteLength, acceptsIncomplete, formats },
@@ -161,20 +175,26 @@ export async function findSource(
     variant,
     revision,
     acceptsIncomplete,
-  }: RemoteOptions & Pick<ReadIndexOptions, 'acceptsIncomplete'>,
+    acceptsDistributed,
+  }: RemoteOptions & SourceAcceptance,
   settings: RemoteSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource | NoRemoteModel> {
   if (typeof source === 'string' || isUrl(source)) {
     const session = { token, headers, fetch };
-    const choice = { variant, revision, acceptsIncomplete };
+    const choice = { variant, revision, acceptsIncomplete, acceptsDistributed };
     const options = { ...session, ...choice, startByteLength: FIRST_BYTE_LENGTH };
     return await findRemote(source, options, settings, signal);
   }
   requireVariant(variant);
   if (isBlobFolder(source)) {
     if (revision !== undefined) throw noRevision('bytes', revision);
-    return await blobFolderSource(source, { variant, acceptsIncomplete, signal });
+    return await blobFolderSource(source, {
+      variant,
+      acceptsIncomplete,
+      acceptsDistributed,
+      signal,
+    });
   }
   const found = byteSourceOf(source);
   if (found !== null && revision !== undefined) throw noRevision('bytes', revision);

@@ -1,7 +1,7 @@
 /** Reads the header of a remote file: by one request, or two for a long header. */
 
 import { allocate } from '../errors/out-of-memory.js';
-import type { GgufContents } from '../foreign/gguf/header/contents.js';
+import type { PlacedContents } from '../foreign/tensors/placed-contents.js';
 import { HEAD_BYTE_LENGTH } from '../header/foreign-formats.js';
 import {
   type Header,
@@ -20,7 +20,7 @@ import type { FileStart, RemoteFile } from './remote-file.js';
 export const FIRST_BYTE_LENGTH = 100_000;
 
 /** The contents of a remote file. */
-export type RemoteContents = Header | GgufContents;
+export type RemoteContents = Header | PlacedContents;
 
 /** A fetched header, unparsed. */
 export interface FetchedHeader {

@@ -62,7 +62,8 @@ export interface RemoteSource {
   readonly folder: RemoteFolder | null;
   /** The safetensors file or the index; of shards without an index, the one that is missing. */
   readonly file: RemoteFile;
-  readonly kind: ChosenModel['kind'];
+  /** Of a distributed checkpoint, the file is `.metadata`, or the index that files of ranks don't have. */
+  readonly kind: ChosenModel['kind'] | 'distributed';
   /** The files that were chosen in the folder; undefined for the address of a file or an index. */
   readonly chosen?:
     | { readonly model: ChosenModel; readonly index: CheckpointIndex | null }

@@ -39,12 +39,12 @@ export class RemoteFiles implements RemoteTensors {
     return this.#shards;
   }
 
-  get format(): 'safetensors' | 'gguf' {
-    return this.#shards.values === null ? 'safetensors' : 'gguf';
+  get format(): 'safetensors' | 'gguf' | 'dcp' {
+    return this.#shards.info?.format ?? 'safetensors';
   }
 
   get extra(): PlainValue {
-    return this.#shards.values?.decode() ?? null;
+    return this.#shards.info?.extra() ?? null;
   }
 
   get path(): string {

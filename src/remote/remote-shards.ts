@@ -18,9 +18,10 @@ import {
 } from '../file/shards/verification-report.js';
 import { verifyHeaders } from '../file/shards/verify-headers.js';
 import type { CountedFiles } from '../file/source/catalog.js';
+import type { PlainValue } from '../file/source/plain-value.js';
 import type { SiblingFile } from '../file/source/tensor-info.js';
 import type { GgufContents } from '../foreign/gguf/header/contents.js';
-import type { GgufValues } from '../foreign/gguf/header/values.js';
+import type { PlacedContents } from '../foreign/tensors/placed-contents.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
 import { ofEach, SharedCall, withScope } from '../work/scope.js';
@@ -58,6 +59,20 @@ export interface RemoteShardsOptions {
   readonly formats?: readonly string[] | undefined;
 }
 
+/** What a format other than safetensors adds to tensors. */
+export interface RemoteInfo {
+  readonly format: 'gguf' | 'dcp';
+  /** Returns the value of `extra()`. */
+  readonly extra: () => PlainValue;
+}
+
+/** A file of a distributed checkpoint, and its pieces. */
+export interface PiecesFile {
+  readonly name: string;
+  readonly file: RemoteFile;
+  readonly contents: PlacedContents;
+}
+
 /** Files by their position in the index. */
 export class RemoteShards implements CountedFiles {
   readonly source: RemoteSource;
@@ -66,8 +81,8 @@ export class RemoteShards implements CountedFiles {
   /** Names as in the index, without `.` parts; the file's name when there is no index. */
   readonly names: readonly string[];
   readonly #options: RemoteShardsOptions;
-  /** Of a GGUF model; known once it is open. */
-  #values: GgufValues | null = null;
+  /** Of other formats than safetensors; known once the model is open. */
+  #info: RemoteInfo | null = null;
   /** Created on first use: an index may name very many. */
   readonly #files = new Map<number, RemoteFile>();
   readonly #headers = new Map<number, RemoteContents>();
@@ -110,15 +125,40 @@ export class RemoteShards implements CountedFiles {
       const headers = await runAsync(shards.allContents(), signal);
       if (kind === 'shards') return await shards.#withIndex(headers, signal);
       const [first] = headers as [RemoteContents];
-      return first instanceof Header ? shards : await shards.#allOfSplit(first, signal);
+      if (first instanceof Header) return shards;
+      return await shards.#allOfSplit(first as GgufContents, signal);
     } catch (error) {
       throw source.withoutSecrets(error);
     }
   }
 
+  /** Files of a distributed checkpoint, whose pieces are known. */
+  static async ofPieces(
+    source: RemoteSource,
+    files: readonly PiecesFile[],
+    info: RemoteInfo,
+    signal: AbortSignal,
+  ): Promise<RemoteShards> {
+    const names = files.map(({ name }) => name);
+    const shards = new RemoteShards(source, null, {}, names);
+    for (const [shard, { file }] of files.entries()) shards.#files.set(shard, file);
+    shards.#info = info;
+    const [first, ...others] = files as readonly [PiecesFile];
+    if (others.length === 0) {
+      shards.#headers.set(0, first.contents);
+      return shards;
+    }
+    const metadata = first.contents.metadata ?? new Map();
+    const shardExtension = first.name.slice(first.name.lastIndexOf('.'));
+    const contents = files.map((file) => file.contents);
+    const indexed = await shards.#withIndex(contents, signal, { metadata, shardExtension });
+    indexed.#info = info;
+    return indexed;
+  }
+
   /** All files of a GGUF model, given the header of one. */
   async #allOfSplit(first: GgufContents, signal: AbortSignal): Promise<RemoteShards> {
-    this.#values = first.values;
+    this.#info = ggufInfo(first);
     const [own] = this.names as [string];
     const { ggufNames, requireTensorCount } = await import('./gguf-file.js');
     const { path } = this.source.file;
@@ -128,11 +168,12 @@ export class RemoteShards implements CountedFiles {
     all.#headers.set(names.indexOf(own), first);
     const headers = await runAsync(all.allContents(), signal);
     const count = headers.reduce((sum, { size }) => sum + size, 0);
-    const { values, metadata } = headers[0] as GgufContents;
+    const begin = headers[0] as GgufContents;
+    const { values, metadata } = begin;
     requireTensorCount(values, count, path);
     const shardExtension = own.slice(own.lastIndexOf('.'));
     const indexed = await all.#withIndex(headers, signal, { metadata, shardExtension });
-    indexed.#values = values;
+    indexed.#info = ggufInfo(begin);
     return indexed;
   }
 
@@ -148,14 +189,18 @@ export class RemoteShards implements CountedFiles {
     // The index lists shards in the order of their tensors, and none without tensors.
     for (const { name, header } of named) {
       const shard = shards.names.indexOf(name);
-      if (shard !== -1) shards.#headers.set(shard, header);
+      if (shard === -1) continue;
+      shards.#headers.set(shard, header);
+      // The file whose header was read has pinned its version.
+      const file = this.#files.get(this.names.indexOf(name));
+      if (file !== undefined) shards.#files.set(shard, file);
     }
     return shards;
   }
 
-  /** The metadata of a GGUF model; null for safetensors. */
-  get values(): GgufValues | null {
-    return this.#values;
+  /** What the format adds to tensors; null for safetensors. */
+  get info(): RemoteInfo | null {
+    return this.#info;
   }
 
   /** The checks of `verify`. */
@@ -321,7 +366,8 @@ export class RemoteShards implements CountedFiles {
       const start = await file.readStart(FIRST_BYTE_LENGTH, signal, release);
       const isGguf = String.fromCharCode(...start.bytes.subarray(0, 4)) === 'GGUF';
       if (!isGguf && !formats.includes('safetensors')) {
-        const message = 'expected a GGUF file, found a file of another format';
+        const expected = formats.includes('gguf') ? 'a GGUF file' : 'a distributed checkpoint';
+        const message = `expected ${expected}, found a file of another format`;
         throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path: file.path });
       }
       if (isGguf && formats.includes('gguf')) {
@@ -343,6 +389,10 @@ export class RemoteShards implements CountedFiles {
     this.#headers.set(shard, header);
     return header;
   }
+}
+
+function ggufInfo({ values }: GgufContents): RemoteInfo {
+  return { format: 'gguf', extra: () => values.decode() };
 }
 
 /** A header, or the reason why it cannot be read. */

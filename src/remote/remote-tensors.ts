@@ -21,7 +21,7 @@ export interface TensorFetchOptions {
 /** Tensors by shard; work ends with the signal of its scope. */
 export interface RemoteTensors {
   readonly path: string;
-  readonly format: 'safetensors' | 'gguf';
+  readonly format: 'safetensors' | 'gguf' | 'dcp';
   /** What a file has besides tensors; null for safetensors. */
   readonly extra: PlainValue;
   /** Names of the shards; of a view those of its base. */

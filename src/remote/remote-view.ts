@@ -46,7 +46,7 @@ export class RemoteView implements RemoteTensors {
     this.#parts = parts;
   }
 
-  get format(): 'safetensors' | 'gguf' {
+  get format(): 'safetensors' | 'gguf' | 'dcp' {
     return this.#tensors.format;
   }
 

@@ -5,14 +5,23 @@ import { isUrl } from '../errors/brand-checks.js';
 import { RemoteError, type SafetensorsError } from '../errors/errors.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { requireInside } from '../file/shards/shard-paths.js';
+import { METADATA_FILE } from '../foreign/distributed/pieces/rank-files.js';
+import type { SourceAcceptance } from './choose-files.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
-import { type FoundFile, foundKindOf, type NoRemoteModel, requireModel } from './found-file.js';
+import {
+  type FoundFile,
+  foundKindOf,
+  type NoRemoteModel,
+  requireModel,
+  withStart,
+} from './found-file.js';
 import { HttpFile } from './http-file.js';
 import { encodePath, type HubAddress } from './hub-address.js';
 import { HubRepository } from './hub-repository.js';
 import { hubSource } from './hub-source.js';
 import type { RemoteSettings } from './receiver.js';
 import type { RemoteSource } from './remote-file.js';
+import { isAbsence } from './remote-shards.js';
 import type { Repository } from './repository.js';
 import { isLoopback, shownUrl } from './safe-urls.js';
 import { type Fetch, Session } from './session.js';
@@ -40,11 +49,9 @@ export interface SourceChoice {
 }
 
 /** Settings for finding a source. */
-export interface ResolveOptions extends SessionSettings, SourceChoice {
+export interface ResolveOptions extends SessionSettings, SourceChoice, SourceAcceptance {
   /** Bytes of the first request for a file. */
   readonly startByteLength: number;
-  /** Whether to accept the index of a delta, to inspect it. */
-  readonly acceptsIncomplete?: boolean | undefined;
 }
 
 /**
@@ -78,7 +85,8 @@ export async function findRemote(
   const address = addressOf(source, options, settings);
   if (address.hub === null) {
     const session = openSession(address, options, settings);
-    return asSource(session, urlSource(session, address.url));
+    const found = await urlOrList(session, address.url, options, signal);
+    return asSource(session, found);
   }
   const { repository, session } = await openRepository(address.hub, options, settings, signal);
   try {
@@ -87,6 +95,27 @@ export async function findRemote(
     session.close();
     return { ...found, error: session.withoutSecrets(found.error) as SafetensorsError };
   } catch (error) {
+    session.close();
+    throw session.withoutSecrets(error);
+  }
+}
+
+/** The file at a URL; of a folder, the list of the distributed checkpoint in it, if there is one. */
+async function urlOrList(
+  session: Session,
+  url: URL,
+  { acceptsDistributed, startByteLength }: ResolveOptions,
+  signal: AbortSignal,
+): Promise<FoundFile> {
+  const found = urlSource(session, url);
+  if (acceptsDistributed !== true || !url.pathname.endsWith('/')) return found;
+  const list = found.folder.file(METADATA_FILE);
+  try {
+    const start = await list.readStart(startByteLength, signal);
+    const file = withStart(list, startByteLength, start);
+    return { file, kind: 'distributed', folder: found.folder };
+  } catch (error) {
+    if (isAbsence(error)) return found;
     session.close();
     throw session.withoutSecrets(error);
   }

@@ -87,7 +87,7 @@ export function planSlice(
   bits: number,
   context: ErrorContext = {},
 ): SlicePlan {
-  const selections = selectAll(shape, indexOf(indices), context);
+  const selections = sliceAxes(shape, indices, context);
   const counts = selections.map(({ count }) => count);
   const strides = new Array<number>(shape.length);
   let first = 0;
@@ -130,6 +130,19 @@ function requireWholeBytes(positions: number[], bits: number, context: ErrorCont
       `${group} elements and be a multiple of ${group} long`,
     context,
   );
+}
+
+/**
+ * The positions that a slice takes from each dimension of the shape.
+ *
+ * @throws As {@link planSlice}, but not for packed dtypes
+ */
+export function sliceAxes(
+  shape: readonly number[],
+  indices: SliceIndices,
+  context: ErrorContext,
+): SliceAxis[] {
+  return selectAll(shape, indexOf(indices), context);
 }
 
 /** One selection per dimension of the source. */

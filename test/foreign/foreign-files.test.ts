@@ -216,7 +216,7 @@ describe('content comes before names', () => {
 
 describe('a folder', () => {
   it.each([
-    ['torch-distributed', ['__0.metadata', '__0_0.distcp'], /reads its local folder/],
+    ['torch-distributed', ['__0.metadata', '__0_0.distcp'], /reads its folder/],
     ['deepspeed', ['latest', 'global_step10', 'zero_to_fp32.py'], /zero_to_fp32\.py/],
     [
       'deepspeed',

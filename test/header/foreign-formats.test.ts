@@ -68,7 +68,7 @@ describe('describeForeignFormat', () => {
     ['<?xml version="1.0"?>\n<net name="m" version="11">', /OpenVINO/],
     [
       '\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x25torch.distributed.checkpoint.metadata',
-      /reads its local folder/,
+      /reads its folder/,
     ],
   ])('%j', (head, expected) => {
     expect(describeForeignFormat(latin1(head))).toMatch(expected);

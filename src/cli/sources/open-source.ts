@@ -10,7 +10,7 @@ import { URL_PATTERN } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/file-problems.js';
 import { partNames } from '../../file/shards/incomplete-models.js';
-import { METADATA_FILE } from '../../foreign/distributed/rank-files.js';
+import { METADATA_FILE } from '../../foreign/distributed/pieces/rank-files.js';
 import type { OpenTorchOptions } from '../../foreign/torch/open.js';
 import {
   type AnyCheckpoint,

@@ -43,7 +43,7 @@ const PART_NAME = /^shard-(\d{5,})-model-(\d{5,})-of-(\d{5,})\.safetensors$/;
 /** The name of a part, in a file with the key above. */
 const PART_PREFIX = /^shard-(\d*)/;
 
-const OPEN_FOLDER = 'open() reads a local folder with the files of all ranks';
+const OPEN_FOLDER = 'open() in Node reads a folder with the files of all ranks';
 
 /**
  * Names of the files of one rank in formats without metadata: vLLM's and SGLang's sharded state, DeepSeek's tensor

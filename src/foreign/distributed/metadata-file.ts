@@ -20,8 +20,8 @@ import {
 import { MAX_RANK } from '../tensors/tensor-layout.js';
 import { noPersistentIds, TorchHost } from '../torch/state-dict/builders.js';
 import { TorchGlobal } from '../torch/state-dict/globals.js';
-import { invalid } from './assemble.js';
-import type { Box } from './tiling.js';
+import { invalid } from './pieces/distributed-error.js';
+import type { Box } from './pieces/tiling.js';
 
 const METADATA_CLASSES: ReadonlySet<string> = new Set([
   ...['Metadata', 'TensorStorageMetadata', 'BytesStorageMetadata', 'ChunkStorageMetadata'],
@@ -151,6 +151,13 @@ export function readMetadata(
       throw invalid(message, { ...context, tensor });
     },
   };
+}
+
+/** The names of all files with pieces. */
+export function filesOf({ tensors, itemOf }: DistributedMetadata): ReadonlySet<string> {
+  return new Set(
+    tensors.flatMap(({ name, chunks }) => chunks.map(({ offsets }) => itemOf(name, offsets).file)),
+  );
 }
 
 function placeKey(name: string, offsets: readonly number[]): string {

@@ -13,8 +13,7 @@ import {
 import { FormatError } from '../../errors/errors.js';
 import type { Checkpoint, CheckpointInfo } from '../../file/checkpoint/checkpoint.js';
 import { insideOf, lastingNames, rejectLink } from '../../file/checkpoint/find-files.js';
-import type { PlainValue } from '../../file/source/plain-value.js';
-import { elementCountOf } from '../../header/tensor-spec.js';
+import type { FileContents } from '../../header/file-contents.js';
 import { requirePath } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
 import type { Storage } from '../../tensor/storage/storage.js';
@@ -24,10 +23,17 @@ import { requireLimits } from '../limits.js';
 import { lookInto } from '../open-file.js';
 import { allPickleLimits } from '../pickle/limits.js';
 import { TORCH_LIMITS, type TorchLimits } from '../torch/open.js';
-import { assembled, invalid, type PiecesOfTensor } from './assemble.js';
 import { openDistcp } from './distcp-parts.js';
-import { readMetadata } from './metadata-file.js';
-import { IMPLIED_INDEX, METADATA_FILE, rankFileNames, requireAllRanks } from './rank-files.js';
+import { filesOf, readMetadata } from './metadata-file.js';
+import { assembled } from './pieces/assemble.js';
+import { countRanks, describeParts } from './pieces/description.js';
+import { invalid } from './pieces/distributed-error.js';
+import {
+  IMPLIED_INDEX,
+  METADATA_FILE,
+  rankFileNames,
+  requireAllRanks,
+} from './pieces/rank-files.js';
 import { type OpenedPart, openPart, partFiles } from './safetensors-parts.js';
 
 /** Options of distributed checkpoints. */
@@ -96,11 +102,7 @@ function* openListed(folder: string, options: OpenDistributedOptions): Work<Chec
     }
     return readMetadata(file.read(0, file.byteLength), pickle, { path });
   });
-  const files = new Set(
-    metadata.tensors.flatMap(({ name, chunks }) =>
-      chunks.map(({ offsets }) => metadata.itemOf(name, offsets).file),
-    ),
-  );
+  const files = filesOf(metadata);
   yield* requireInside(folder, [...files]);
   const reading = { pickle, archive: limits, unknownGlobals: 'refuse' } as const;
   const opened: Storage[] = [];
@@ -113,10 +115,11 @@ function* openListed(folder: string, options: OpenDistributedOptions): Work<Chec
     );
     const { tensors, problems } = parts;
     if (parts.files.length === 0) throw invalid('the checkpoint has no tensors', { path });
-    const info = { ranks: countRanks(files), isComplete: true, objects: metadata.objects };
-    const described = describe(parts.files, tensors, info);
+    const info = { ranks: countRanks(files), isComplete: true, objects: metadata.objects } as const;
+    const described = describeParts(contentsOf(parts.files), tensors, info);
     const about: CheckpointInfo = { format: 'dcp', extra: () => described, problems };
-    return yield* assembled(foreignCheckpoint(parts.files, about, path), tensors, path);
+    const base = foreignCheckpoint(parts.files, about, path);
+    return yield* assembled(base, { tensors, source: { local: base }, problems, path });
   });
 }
 
@@ -142,16 +145,12 @@ function* openParts(
     }
     const { files, tensors } = partFiles(parts);
     const info = { ranks: count, isComplete: null, objects: [] };
-    const described = describe(files, tensors, info);
+    const described = describeParts(contentsOf(files), tensors, info);
     const about = { format: 'dcp', extra: () => described } as const;
     const base = foreignCheckpoint(files, about, join(folder, IMPLIED_INDEX));
-    return yield* assembled(base, tensors, folder);
+    const source = { local: base };
+    return yield* assembled(base, { tensors, source, problems: [], path: folder });
   });
-}
-
-/** The ranks in the names of files. */
-function countRanks(files: Iterable<string>): number {
-  return new Set(Array.from(files, (name) => /^__(\d+)_/.exec(name)?.[1])).size;
 }
 
 /** Closes the opened files if the work fails. */
@@ -174,26 +173,7 @@ function* requireInside(folder: string, names: readonly string[]): Work<void> {
   }
 }
 
-/** What `extra()` returns: also all files, and the pieces of each tensor. */
-function describe(
-  files: readonly ForeignFile[],
-  tensors: readonly PiecesOfTensor[],
-  info: Readonly<Record<string, PlainValue>>,
-): PlainValue {
-  const inFiles = files.map(({ path, shard: { contents } }): [string, PlainValue] => {
-    const parameters = contents.tensors.reduce((sum, { shape }) => sum + elementCountOf(shape), 0);
-    const counts: [string, number][] = [
-      ['pieces', contents.size],
-      ['parameters', parameters],
-    ];
-    return [basename(path), new Map<string, PlainValue>(counts)];
-  });
-  const pieces = tensors.map(({ name, pieces: own }): [string, PlainValue] => {
-    return [name, [...own.keys()]];
-  });
-  return new Map<string, PlainValue>([
-    ...Object.entries(info),
-    ['files', new Map<string, PlainValue>(inFiles)],
-    ['pieces', new Map<string, PlainValue>(pieces)],
-  ]);
+/** The names and contents of open files. */
+function contentsOf(files: readonly ForeignFile[]): { name: string; contents: FileContents }[] {
+  return files.map(({ path, shard: { contents } }) => ({ name: basename(path), contents }));
 }

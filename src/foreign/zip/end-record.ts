@@ -36,15 +36,28 @@ interface EndFields {
   readonly offset: number;
 }
 
+/** The last bytes of a file, and the position of its end record in them. */
+interface Tail {
+  readonly tail: DataView;
+  readonly at: number | undefined;
+}
+
+/** Reads the end records, and more only for a comment or the lack of an end record. */
+function readTail(file: ByteReader): Tail {
+  const read = (byteLength: number): Tail => {
+    const begin = Math.max(0, file.byteLength - byteLength);
+    const tail = dataViewOf(file.read(begin, file.byteLength));
+    return { tail, at: lastSignature(tail) };
+  };
+  const short = read(END64_BYTE_LENGTH + LOCATOR_BYTE_LENGTH + END_BYTE_LENGTH);
+  if (short.at === short.tail.byteLength - END_BYTE_LENGTH) return short;
+  return read(MAX_COMMENT_BYTE_LENGTH + END64_BYTE_LENGTH + LOCATOR_BYTE_LENGTH + END_BYTE_LENGTH);
+}
+
 /** Finds the directory; undefined when it cannot be found. */
 export function findDirectory(file: ByteReader, report: Report): DirectoryPlace | undefined {
-  const tailLength = Math.min(
-    file.byteLength,
-    MAX_COMMENT_BYTE_LENGTH + END_BYTE_LENGTH + LOCATOR_BYTE_LENGTH + END64_BYTE_LENGTH,
-  );
-  const tailBegin = file.byteLength - tailLength;
-  const tail = dataViewOf(file.read(tailBegin, file.byteLength));
-  const at = lastSignature(tail);
+  const { tail, at } = readTail(file);
+  const tailBegin = file.byteLength - tail.byteLength;
   if (at === undefined) {
     report({
       kind: 'cut-short',

@@ -66,7 +66,7 @@ export async function openRequested(
   const { remote = true, formats, signal } = options;
   requireLocal(source, remote);
   const read = requireFormats(formats);
-  if (!read.includes('gguf')) requireFormat('safetensors', read);
+  if (!read.includes('gguf') && !read.includes('dcp')) requireFormat('safetensors', read);
   return await openRemote(source, { ...usedOptions(options, 'remote'), signal }, read);
 }
 

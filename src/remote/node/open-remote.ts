@@ -14,7 +14,13 @@ import { remoteSettings } from './settings.js';
 
 function runtime(): RemoteRuntime {
   const { MAX_LENGTH } = constants;
-  return { maxBufferByteLength: MAX_LENGTH, hubSettings: remoteSettings(), digest: nodeDigest };
+  return {
+    ...{ maxBufferByteLength: MAX_LENGTH, hubSettings: remoteSettings(), digest: nodeDigest },
+    openDistributed: async (...opening) => {
+      const { openDistributedRemote } = await import('./distributed.js');
+      return await openDistributedRemote(...opening);
+    },
+  };
 }
 
 /**

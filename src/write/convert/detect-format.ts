@@ -12,7 +12,7 @@ import { isConvertibleName, isIndexPath, isTorchIndexName } from '../../file/sha
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { hasModel } from '../../file/shards/model-choice.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
-import { isDistributed, METADATA_FILE } from '../../foreign/distributed/rank-files.js';
+import { isDistributed, METADATA_FILE } from '../../foreign/distributed/pieces/rank-files.js';
 import { fileKindOf, isSafetensorsStart, isUnreadKind } from '../../foreign/file-kind.js';
 import { splitNameOf } from '../../foreign/gguf/header/split-names.js';
 import { lookInto } from '../../foreign/open-file.js';

@@ -2,7 +2,7 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { tilingFault } from '../../../src/foreign/distributed/tiling.js';
+import { tilingFault } from '../../../src/foreign/distributed/pieces/tiling.js';
 import {
   type Checkpoint,
   convert,

@@ -1,7 +1,7 @@
 /** Names of files of distributed checkpoints, and the ranks in them. */
 
-import { SafetensorsError } from '../../errors/errors.js';
-import { type PartFile, partFileOf } from '../../file/shards/incomplete-models.js';
+import { SafetensorsError } from '../../../errors/errors.js';
+import { type PartFile, partFileOf } from '../../../file/shards/incomplete-models.js';
 
 /** The list of a checkpoint of `.distcp` files. */
 export const METADATA_FILE = '.metadata';

@@ -1,16 +1,29 @@
 /** Assembles the tensors of a distributed checkpoint from pieces, and checks that these cover each tensor exactly. */
 
-import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
-import type { Checkpoint } from '../../file/checkpoint/checkpoint.js';
-import type { TensorEntry } from '../../file/source/tensor-info.js';
-import { VIEW_OF, type ViewTensor } from '../../file/source/view.js';
-import { DTYPES } from '../../header/dtype.js';
-import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
-import type { Work } from '../../work/work.js';
-import { MAX_RANK } from '../tensors/tensor-layout.js';
-import { assembledTensor, type Piece } from './assembled-tensor.js';
+import {
+  type ErrorContext,
+  FormatError,
+  quoteName,
+  type SafetensorsError,
+} from '../../../errors/errors.js';
+import type { FileMetadata } from '../../../file/shards/metadata.js';
+import type { TensorEntry } from '../../../file/source/tensor-info.js';
+import {
+  VIEW_OF,
+  type Viewable,
+  type ViewParts,
+  type ViewTensor,
+} from '../../../file/source/view.js';
+import { DTYPES } from '../../../header/dtype.js';
+import { type Tensor, TensorOf } from '../../../tensor/tensor.js';
+import { CACHED_BYTE_LENGTH, cut } from '../../../work/byte-ranges.js';
+import type { Work } from '../../../work/work.js';
+import { MAX_RANK } from '../../tensors/tensor-layout.js';
+import { assembledTensor, type LocalPieces, type PieceSource } from './assembled-tensor.js';
 import { BoxRuns } from './box-runs.js';
+import { invalid } from './distributed-error.js';
+import { areEqual, differing } from './duplicates.js';
+import type { Piece } from './piece.js';
 import { formatBox, tilingFault } from './tiling.js';
 
 /** The pieces of a tensor by the names that they have in the base. */
@@ -22,22 +35,38 @@ export interface PiecesOfTensor {
   readonly pieces: ReadonlyMap<string, readonly number[]>;
 }
 
+/** A checkpoint of pieces. */
+interface PieceBase<View> extends Viewable<View> {
+  readonly shards: readonly string[];
+  readonly metadata: FileMetadata;
+  entriesNow(): readonly TensorEntry[];
+  close(options: Parameters<NonNullable<ViewParts['close']>>[0]): void;
+}
+
+/** The checkpoint, its pieces, and where to read them. */
+export interface AssembledParts {
+  readonly tensors: readonly PiecesOfTensor[];
+  readonly source: PieceSource;
+  /** Errors for tensors that cannot be read. */
+  readonly problems: readonly SafetensorsError[];
+  readonly path: string;
+}
+
 /**
- * Returns a checkpoint of whole tensors over one of pieces, which it owns and closes. Reads only duplicate pieces, to
- * compare them.
+ * Returns a checkpoint of whole tensors over one of pieces, which it owns and closes. Reads only duplicate pieces of a
+ * local checkpoint, to compare them; those of a remote one are compared when they are fetched.
  *
  * @throws FormatError `SAFETENSORS_INVALID_DISTRIBUTED` for gaps, overlaps, and pieces that differ; errors of reading
  */
-export function* assembled(
-  base: Checkpoint,
-  tensors: readonly PiecesOfTensor[],
-  path: string,
-): Work<Checkpoint> {
+export function* assembled<View>(
+  base: PieceBase<View>,
+  { tensors, source, problems, path }: AssembledParts,
+): Work<View> {
   const entries = new Map(base.entriesNow().map((entry) => [entry.name, entry]));
   const shown: ViewTensor[] = [];
   for (const tensor of tensors) {
     yield;
-    shown.push(yield* assemble(base, tensor, entries, { path, tensor: tensor.name }));
+    shown.push(yield* assemble(source, tensor, entries, { path, tensor: tensor.name }));
   }
   const files = new Map(base.shards.map((name, at) => [name, at]));
   const orderOf = ({ entry: { file } }: ViewTensor): number => files.get(file) ?? 0;
@@ -46,21 +75,21 @@ export function* assembled(
   return base[VIEW_OF]({
     tensors: shown,
     metadata: base.metadata,
-    problems: base.problems,
+    problems,
     quantMethod: null,
     close: (options) => base.close(options),
   });
 }
 
 function* assemble(
-  base: Checkpoint,
+  source: PieceSource,
   { name, shape: declared, pieces: offsets }: PiecesOfTensor,
   entries: ReadonlyMap<string, TensorEntry>,
   context: ErrorContext,
 ): Work<ViewTensor> {
-  const all = Array.from(offsets, ([source, begins]): Piece => {
-    const entry = entries.get(source) as TensorEntry;
-    return { entry, offsets: begins, shape: entry.shape };
+  const all = Array.from(offsets, ([piece, begins]): Piece => {
+    const entry = entries.get(piece) as TensorEntry;
+    return { entry, offsets: begins, shape: entry.shape, copies: [] };
   });
   const [first] = all;
   if (first === undefined) throw invalid('the tensor has no pieces', context);
@@ -80,11 +109,11 @@ function* assemble(
   }
   const shape = declared ?? extentOf(all);
   for (const piece of all) requireInside(piece, shape, context);
-  const pieces = yield* distinct(base, all, context);
+  const pieces = yield* distinct(source, all, context);
   requireTiling(shape, pieces, context);
   const used = pieces.length === 0 ? [first] : pieces;
   requireWholeBytes(used, shape, context);
-  return assembledTensor(base, { name, dtype, shape: Object.freeze([...shape]), pieces: used });
+  return assembledTensor(source, { name, dtype, shape: Object.freeze([...shape]), pieces: used });
 }
 
 /** The smallest shape that holds all pieces. */
@@ -109,7 +138,7 @@ function requireInside(piece: Piece, whole: readonly number[], context: ErrorCon
 
 /** The pieces with elements, without duplicates. Throws when two at the same place have different bytes. */
 function* distinct(
-  base: Checkpoint,
+  source: PieceSource,
   pieces: readonly Piece[],
   context: ErrorContext,
 ): Work<Piece[]> {
@@ -118,15 +147,21 @@ function* distinct(
     if (piece.shape.includes(0)) continue;
     const place = formatBox(piece);
     const other = byPlace.get(place);
-    byPlace.set(place, other ?? piece);
-    if (other === undefined || (yield* haveSameBytes(base, other, piece))) continue;
-    const files = [other, piece].map(({ entry }) => quoteName(entry.file)).join(' and ');
-    throw invalid(`the pieces [${place}] in ${files} differ`, context);
+    if (other === undefined) {
+      byPlace.set(place, piece);
+      continue;
+    }
+    if ('remote' in source) {
+      byPlace.set(place, { ...other, copies: [...other.copies, piece.entry.name] });
+      continue;
+    }
+    if (yield* haveSameBytes(source.local, other, piece)) continue;
+    throw differing(place, [other.entry.file, piece.entry.file], context);
   }
   return [...byPlace.values()];
 }
 
-function* haveSameBytes(base: Checkpoint, one: Piece, other: Piece): Work<boolean> {
+function* haveSameBytes(base: LocalPieces, one: Piece, other: Piece): Work<boolean> {
   const tensors = [one, other].map(({ entry }) => base.getTensor(entry.name)) as [Tensor, Tensor];
   const buffers = [new Uint8Array(CACHED_BYTE_LENGTH), new Uint8Array(CACHED_BYTE_LENGTH)];
   for (const { begin, end } of cut(0, one.entry.byteLength, CACHED_BYTE_LENGTH)) {
@@ -137,7 +172,7 @@ function* haveSameBytes(base: Checkpoint, one: Piece, other: Piece): Work<boolea
       range.verify();
       return bytes;
     }) as [Uint8Array, Uint8Array];
-    if (Buffer.compare(a, b) !== 0) return false;
+    if (!areEqual(a, b)) return false;
     yield;
   }
   return true;
@@ -173,8 +208,4 @@ function requireWholeBytes(
     const message = `the piece [${formatBox(piece)}] of ${dtype} begins or ends within a byte`;
     throw new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
-}
-
-export function invalid(message: string, context: ErrorContext): FormatError {
-  return new FormatError('SAFETENSORS_INVALID_DISTRIBUTED', message, context);
 }

@@ -1,33 +1,22 @@
-/** A tensor that is assembled from pieces: its bytes are copied from theirs on use. */
+/** A tensor that is assembled from pieces: its bytes are copied from theirs, or fetched, on use. */
 
-import type { TensorEntry } from '../../file/source/tensor-info.js';
-import type { Computation, ViewTensor } from '../../file/source/view.js';
-import { DTYPES, type Dtype } from '../../header/dtype.js';
-import { tensorByteLength } from '../../header/tensor-spec.js';
-import type { SliceIndices } from '../../tensor/slice.js';
-import type { StorageRange } from '../../tensor/storage-range.js';
-import { type Tensor, TensorOf } from '../../tensor/tensor.js';
+import type { Computation, ViewTensor } from '../../../file/source/view.js';
+import { DTYPES } from '../../../header/dtype.js';
+import { tensorByteLength } from '../../../header/tensor-spec.js';
+import type { SliceIndices } from '../../../tensor/slice.js';
+import type { StorageRange } from '../../../tensor/storage-range.js';
+import { type Tensor, TensorOf } from '../../../tensor/tensor.js';
 import { BoxRuns } from './box-runs.js';
-import type { Box } from './tiling.js';
+import { fetchAssembled, type RemotePieces } from './fetch-assembled.js';
+import type { AssembledTensor, Piece } from './piece.js';
 
-/** A piece: a tensor of the base, and its place in the whole tensor. */
-export interface Piece extends Box {
-  /** Its entry in the base. */
-  readonly entry: TensorEntry;
-}
-
-/** A tensor and the pieces that tile it. */
-export interface AssembledTensor {
-  readonly name: string;
-  readonly dtype: Dtype;
-  readonly shape: readonly number[];
-  readonly pieces: readonly Piece[];
-}
-
-/** Where pieces are found. */
-interface PieceBase {
+/** A local checkpoint of pieces. */
+export interface LocalPieces {
   getTensor(name: string): Tensor;
 }
+
+/** Where pieces are: at hand, or fetched by ranges. */
+export type PieceSource = { readonly local: LocalPieces } | { readonly remote: RemotePieces };
 
 /** Bytes of a piece that are read at once where its runs are short. */
 const BATCH_BYTE_LENGTH = 2 ** 20;
@@ -40,20 +29,21 @@ interface PlacedPiece {
 }
 
 /** Returns the tensor of the view. A piece that is the whole tensor is shown itself: mapped, if the base is. */
-export function assembledTensor(base: PieceBase, tensor: AssembledTensor): ViewTensor {
+export function assembledTensor(source: PieceSource, tensor: AssembledTensor): ViewTensor {
   const { name, dtype, shape, pieces } = tensor;
   const [first] = pieces as [Piece];
   const { file, dataOffsets } = first.entry;
   const byteLength = tensorByteLength({ dtype, shape });
-  const isWhole = pieces.length === 1 && first.shape.every((size, axis) => size === shape[axis]);
+  const isOnly = pieces.length === 1 && first.copies.length === 0;
+  const isWhole = isOnly && first.shape.every((size, axis) => size === shape[axis]);
   return {
     entry: Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength }),
     sources: pieces.map(({ entry }) => entry.name),
-    computation: isWhole ? null : assembly(base, tensor),
+    computation: isWhole ? null : assembly(source, tensor),
   };
 }
 
-function assembly(base: PieceBase, tensor: AssembledTensor): Computation {
+function assembly(source: PieceSource, tensor: AssembledTensor): Computation {
   const { bits } = DTYPES[tensor.dtype];
   const runs = tensor.pieces.map((piece) => new BoxRuns(piece, tensor.shape, bits));
   const compute = (sources: ReadonlyMap<string, Tensor>): Tensor => {
@@ -71,12 +61,14 @@ function assembly(base: PieceBase, tensor: AssembledTensor): Computation {
   };
   return {
     compute,
-    // The base is local: there is nothing to wait for.
-    fetch: async (index: SliceIndices, { signal }) => {
+    fetch: async (index: SliceIndices, options) => {
+      if ('remote' in source) return await fetchAssembled(source.remote, tensor, index, options);
+      // There is nothing to wait for.
+      const base = source.local;
       const names = tensor.pieces.map(({ entry }) => entry.name);
       const whole = compute(new Map(names.map((name) => [name, base.getTensor(name)])));
       const part = index.length === 0 ? whole : whole.slice(...index);
-      return await TensorOf.copyYielding(part, signal);
+      return await TensorOf.copyYielding(part, options.signal);
     },
   };
 }

@@ -35,7 +35,7 @@ entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 
 /**
  * The page reads no GGUF files: their headers, the kernels of their block types and the codebooks are left out. It
- * reads slices, and no lists of rows.
+ * reads slices, no lists of rows and no streams.
  */
 const LEFT_OUT = [
   [/[\\/]quantized[\\/]blocks[\\/]kernels\.ts$/, 'export const blockKernels = undefined;'],
@@ -49,6 +49,11 @@ const LEFT_OUT = [
       .map((name) => `export const ${name} = undefined;`)
       .join(''),
   ],
+  [
+    /[\\/]file[\\/]source[\\/]stream\.ts$/,
+    'export const requireStreamOptions = undefined, streamTensors = undefined;',
+  ],
+  [/[\\/]remote[\\/]remote-stream\.ts$/, 'export const RemoteStream = undefined;'],
 ];
 
 const LATE_IMPORT = /const (\{[^}]*\}) = await import\('([^']+)'\);/g;

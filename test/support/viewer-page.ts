@@ -1,8 +1,11 @@
 /** The page of `viewer/` in a real browser: opened from a server, watched for what it must not do. */
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { source as axeSource } from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
@@ -163,18 +166,24 @@ export async function drop(page: Page, paths: readonly string[], at = 'body'): P
 /** The local Hub answers requests of the page to huggingface.co. */
 export async function answerForHub(page: Page, hub: HubServer): Promise<void> {
   await page.context().route('https://huggingface.co/**', async (route) => {
-    const request = route.request();
-    const { pathname, search } = new URL(request.url());
-    const answer = await fetch(`${hub.url}${pathname}${search}`, {
-      method: request.method(),
-      headers: await request.allHeaders(),
-      redirect: 'manual',
-    });
-    const body = Buffer.from(await answer.arrayBuffer());
+    const asked = route.request();
+    const { pathname, search } = new URL(asked.url());
+    const [method, headers] = [asked.method(), await asked.allHeaders()];
+    // As it is sent: `fetch` would decode the body.
+    const send = async (path: string): Promise<IncomingMessage> => {
+      const sent = request(`${hub.url}${path}`, { method, headers, agent: false });
+      const answered = once(sent, 'response');
+      sent.end();
+      const [answer] = (await answered) as [IncomingMessage];
+      const { location = '' } = answer.headers;
+      // The browser would follow to the real host: no route sees requests after a redirect.
+      return location.startsWith('/') ? await send(location) : answer;
+    };
+    const answer = await send(`${pathname}${search}`);
     await route.fulfill({
-      status: answer.status,
-      headers: Object.fromEntries(answer.headers),
-      body,
+      status: answer.statusCode as number,
+      headers: answer.headers as Record<string, string>,
+      body: await buffer(answer),
     });
   });
 }

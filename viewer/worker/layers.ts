@@ -45,8 +45,8 @@ const CONCURRENCY = { files: 1, requests: 6 };
 /** Samples at a time. They are short: those near each other are one request. */
 const SAMPLES = 24;
 
-/** Of many tensors a report is long: it has a number of each. */
-const REPORT = { ms: 300, tensorsPerMs: 50 };
+/** Of many tensors a report is long: it has a number of each. The first comes soon. */
+const REPORT = { firstMs: 120, ms: 300, tensorsPerMs: 50 };
 
 /** Runs work for every position, some at a time; a failure ends all. */
 export async function forEachAt(
@@ -62,10 +62,10 @@ export async function forEachAt(
   await Promise.all(Array.from({ length: workers }, worker));
 }
 
-/** Calls at most every 300 ms; for reports of many tensors less often. */
+/** Calls after 120 ms, and then at most every 300 ms; for reports of many tensors less often. */
 export function seldom(tensors: number, report: () => void): () => void {
   const pause = Math.max(REPORT.ms, tensors / REPORT.tensorsPerMs);
-  let last = performance.now();
+  let last = performance.now() + REPORT.firstMs - pause;
   return () => {
     if (performance.now() - last < pause) return;
     last = performance.now();

@@ -9,6 +9,7 @@ import {
 } from 'safetensors-mmap';
 import { readArchitecture } from './architecture.js';
 import { listOf, type Overview, overviewOf, type TensorList } from './info.js';
+import { joinedFetch } from './joined-requests.js';
 import { sampleInfo } from './sample.js';
 
 /** An open source, as the page names it. */
@@ -45,15 +46,26 @@ export interface Source {
 const sources = new Map<SourceId, Source>();
 let lastId = 0;
 
+/** Ranges at a time that share requests to the page's server. */
+const MOST_REQUESTS = 20;
+
 /** The page has no reader of GGUF: `serve` shows such files as safetensors. */
 const FORMATS = ['safetensors'] as const;
 
-async function openPlace(place: Place, given: OpenSourceOptions): Promise<RemoteCheckpoint> {
+async function openPlace(
+  place: Place,
+  given: OpenSourceOptions,
+  onAnswer: (path: string) => void,
+): Promise<RemoteCheckpoint> {
   const options = { ...given, formats: FORMATS };
   if (place.kind === 'files') return await open(place.files, options);
-  const headers = place.kind === 'served' ? place.headers : undefined;
+  // The server of the page is on the same machine: its requests wait for nothing but each other.
+  const served =
+    place.kind === 'served'
+      ? { fetch: joinedFetch(place.headers, onAnswer), concurrency: MOST_REQUESTS }
+      : {};
   // A text without a scheme would be a path, which a page has none of.
-  return (await open(place.url, { ...options, headers })) as RemoteCheckpoint;
+  return (await open(place.url, { ...options, ...served })) as RemoteCheckpoint;
 }
 
 /** What is wrong with index and shards. */
@@ -73,25 +85,32 @@ export interface OpenProgress {
 
 const NAME = /[^/]*$/;
 
-/**
- * Reports the shards whose headers have arrived: the browser lists requests that have ended. Returns a function that
- * ends it.
- */
-function watchHeaders(
-  shards: readonly string[],
-  onProgress: (progress: OpenProgress) => void,
-): () => void {
-  const names = new Set(shards.map((shard) => NAME.exec(shard)?.[0]));
-  const arrived = new Set<string>();
-  const observer = new PerformanceObserver((entries) => {
-    for (const { name } of entries.getEntries()) {
-      const file = NAME.exec(decodeURIComponent(new URL(name).pathname))?.[0] as string;
-      if (names.has(file)) arrived.add(name);
-    }
-    onProgress({ done: Math.min(arrived.size, shards.length), total: shards.length });
+/** Counts the shards of which bytes have arrived, and reports them. */
+class HeaderCount {
+  readonly #names: Set<string | undefined>;
+  readonly #arrived = new Set<string>();
+  readonly #onProgress: (progress: OpenProgress) => void;
+  // The browser lists requests that have ended.
+  readonly #observer = new PerformanceObserver((entries) => {
+    for (const { name } of entries.getEntries()) this.arrived(new URL(name).pathname);
   });
-  observer.observe({ type: 'resource' });
-  return () => observer.disconnect();
+
+  constructor(shards: readonly string[], onProgress: (progress: OpenProgress) => void) {
+    this.#names = new Set(shards.map((shard) => NAME.exec(shard)?.[0]));
+    this.#onProgress = onProgress;
+    this.#observer.observe({ type: 'resource' });
+  }
+
+  arrived(path: string): void {
+    const name = NAME.exec(decodeURIComponent(path))?.[0] as string;
+    if (!this.#names.has(name) || this.#arrived.has(name)) return;
+    this.#arrived.add(name);
+    this.#onProgress({ done: this.#arrived.size, total: this.#names.size });
+  }
+
+  end(): void {
+    this.#observer.disconnect();
+  }
 }
 
 /** Opens a source: all of its headers are read. */
@@ -101,8 +120,13 @@ export async function openSource(
   signal: AbortSignal,
   onProgress: (progress: OpenProgress) => void,
 ): Promise<{ id: SourceId; overview: Overview; list: TensorList }> {
-  const checkpoint = await openPlace(place, token === null ? { signal } : { signal, token });
-  const unwatch = watchHeaders(checkpoint.shards, onProgress);
+  let headerCount: HeaderCount | null = null;
+  const checkpoint = await openPlace(
+    place,
+    token === null ? { signal } : { signal, token },
+    (path) => headerCount?.arrived(path),
+  );
+  headerCount = new HeaderCount(checkpoint.shards, onProgress);
   try {
     // Headers and configuration are fetched once, whoever asks first.
     const [model, headers, stored, summary, problems, architecture] = await Promise.all([
@@ -132,7 +156,8 @@ export async function openSource(
     checkpoint.close();
     throw error;
   } finally {
-    unwatch();
+    headerCount.end();
+    headerCount = null;
   }
 }
 

@@ -40,7 +40,7 @@ export class PieceMemory {
 }
 
 /** The connection of an answer. */
-class Outlet {
+export class Outlet {
   readonly #response: ServerResponse;
   #onEnd = (): void => {};
 
@@ -58,39 +58,52 @@ class Outlet {
       this.#response.write(bytes, (error) => resolve(error === undefined || error === null));
     });
   }
+
+  /**
+   * Writes a range of a file. A reader that takes nothing holds one piece of memory. Resolves to false when the reader
+   * has left.
+   *
+   * @throws FileChangedError when the file changes meanwhile, so that no answer has bytes of two versions; errors of
+   *   reading
+   */
+  async send(
+    file: OpenedVersion,
+    { begin, end }: ByteRange,
+    memory: PieceMemory,
+  ): Promise<boolean> {
+    for (const bytes of file.virtual?.read(begin, end) ?? []) {
+      file.requireSame();
+      if (!(await this.write(bytes))) return false;
+    }
+    let at = file.virtual === undefined ? begin : end;
+    while (at < end) {
+      const piece = memory.take();
+      try {
+        const length = Math.min(piece.length, end - at);
+        const { bytesRead } = await readAsync(file, piece, 0, length, at);
+        if (bytesRead === 0) throw truncatedError(file.path, end, at);
+        file.requireSame();
+        if (!(await this.write(piece.subarray(0, bytesRead)))) return false;
+        at += bytesRead;
+      } finally {
+        memory.give(piece);
+      }
+    }
+    return true;
+  }
 }
 
 /**
- * Sends a range as the body of an answer whose head says its length, and ends the answer. A reader that takes nothing
- * holds one piece of memory. Returns early when the reader leaves.
+ * Sends a range as the body of an answer whose head says its length, and ends the answer. Returns early when the reader
+ * leaves.
  *
- * @throws FileChangedError when the file changes meanwhile, so that no answer has bytes of two versions; errors of
- *   reading. The answer has not ended then
+ * @throws As `Outlet.send`. The answer has not ended then
  */
 export async function sendBytes(
   response: ServerResponse,
   file: OpenedVersion,
-  { begin, end }: ByteRange,
+  range: ByteRange,
   memory: PieceMemory,
 ): Promise<void> {
-  const outlet = new Outlet(response);
-  for (const bytes of file.virtual?.read(begin, end) ?? []) {
-    file.requireSame();
-    if (!(await outlet.write(bytes))) return;
-  }
-  let at = file.virtual === undefined ? begin : end;
-  while (at < end) {
-    const piece = memory.take();
-    try {
-      const length = Math.min(piece.length, end - at);
-      const { bytesRead } = await readAsync(file, piece, 0, length, at);
-      if (bytesRead === 0) throw truncatedError(file.path, end, at);
-      file.requireSame();
-      if (!(await outlet.write(piece.subarray(0, bytesRead)))) return;
-      at += bytesRead;
-    } finally {
-      memory.give(piece);
-    }
-  }
-  response.end();
+  if (await new Outlet(response).send(file, range, memory)) response.end();
 }

@@ -10,6 +10,7 @@
  *                          one source is one model, and the names of its files are those in its index
  * GET /source/0/NAME       the bytes of a file, at the `path` of the list, which is relative to the page. A worker of a
  *                          `blob:` URL has no such base: it needs whole addresses
+ * GET /ranges?PATH:0-9     ranges of files, each after a line of JSON: `PATH:0-9+20-29,PATH:0-9`, up to 256
  * ```
  *
  * HEAD, too. Of a file one range: `bytes=a-b`, `a-` and `-n`. A strong ETag is the version of a file: `If-Match` gives
@@ -28,6 +29,7 @@ import { hasToken, isSecret, METHODS, makeToken, objectionTo } from './guard.js'
 import type { ServedFile, ServedSource } from './model-files.js';
 import { OpenVersions } from './open-versions.js';
 import type { Page } from './page.js';
+import { rangesOf, sendRanges } from './range-list.js';
 import { PieceMemory, sendBytes } from './send-bytes.js';
 
 const HOST = '127.0.0.1';
@@ -64,6 +66,7 @@ const NO_PAGE =
 const PAGE_QUERY = '/?token=';
 const OPEN_QUERY = '/?once=';
 const LIST = '/sources.json';
+const RANGES_QUERY = '/ranges?';
 
 /** What is served. */
 export interface Served {
@@ -181,6 +184,9 @@ export class PageServer {
     }
     if (isPage) return this.#sendPage(response);
     if (url === LIST) return await this.#sendList(response);
+    if (url.startsWith(RANGES_QUERY)) {
+      return await this.#sendRanges(request, response, url.slice(RANGES_QUERY.length));
+    }
     const file = this.#files.get(url);
     if (file === undefined) return refuse(response, 404, 'no such name');
     await this.#sendFile(request, response, file);
@@ -215,6 +221,22 @@ export class PageServer {
     }
     const json = JSON.stringify({ version: 1, sources });
     sendWhole(response, Buffer.from(json), 'application/json', NO_PAGE);
+  }
+
+  async #sendRanges(
+    { method }: IncomingMessage,
+    response: ServerResponse,
+    query: string,
+  ): Promise<void> {
+    const ranges = rangesOf(query, this.#files);
+    if (ranges === null) return refuse(response, 404, 'no such name or range');
+    response.writeHead(200, {
+      ...HEADERS,
+      'Content-Security-Policy': NO_PAGE,
+      'Content-Type': 'application/octet-stream',
+    });
+    if (method === 'HEAD') response.end();
+    else await sendRanges(response, ranges, this.#versions, this.#memory);
   }
 
   async #sendFile(

@@ -167,21 +167,26 @@ it('values of a column are aligned on the decimal point', async () => {
   }
 });
 
-it('opening a checkpoint of shards counts the headers that have arrived', async () => {
-  const { page } = await show(viewOf(server, ''));
-  let release = (): void => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
+describe('the map of bytes', () => {
+  it.each([
+    ['base.safetensors', 'RMS', 'all bytes'],
+    ['broken.safetensors', 'Part', '73 % of the bytes'],
+  ])('of %s begins with the colours of %s, since one part has %s', async (name, label) => {
+    const { page } = await show(viewOf(server, `open=${name}&view=map`));
+    await page.getByRole('button', { name: label, exact: true, pressed: true }).waitFor();
+    await page.waitForLoadState('networkidle');
+    const pressed = page.locator('main').getByRole('button', { pressed: true });
+    expect(await pressed.allTextContents()).toEqual([label]);
   });
-  await page.context().route(`**/${SHARDS[2]}.safetensors`, async (route) => {
-    await held;
-    await route.continue();
-  });
-  await page.getByRole('button', { name: /sharded/ }).click();
-  const item = page.getByRole('listitem').filter({ hasText: 'sharded' });
-  await item.getByText('Reading headers of sharded, 2 of 3').waitFor();
-  release();
-  await page.getByRole('heading', { level: 1, name: 'sharded' }).waitFor();
+});
+
+it('a checkpoint of shards is read by few requests', async () => {
+  const { page, requests } = await show(viewOf(server, 'open=sharded'));
+  await page.getByText('Counted in all values.').waitFor();
+  const ofFiles = requests.filter((url) => url.includes('/source/') || url.endsWith('/ranges'));
+  // The index, the headers of three shards, their values; two files that are not there.
+  expect(ofFiles.filter((url) => url.endsWith('.safetensors'))).toEqual([]);
+  expect(ofFiles.filter((url) => url.endsWith('/ranges')).length).toBeLessThanOrEqual(2);
 });
 
 it('a served model is compared with another by one click', async () => {

@@ -8,6 +8,7 @@ import { indexesAmong, isSafetensorsName, SHARD_NUMBER } from '../../file/shards
 import { isDdufName, PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/file-problems.js';
 import { hasWeightsExtension, hasWeightsName } from '../../file/shards/shard-paths.js';
+import { isDistributed } from '../../foreign/distributed/pieces/rank-files.js';
 import { realPath, statAnything } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../work/work.js';
 import { distributedFile, isRemote, localPath } from '../sources/open-source.js';
@@ -79,6 +80,7 @@ class Search implements ServedModels {
   }
 
   async look(folder: WalkedFolder, label: string): Promise<void> {
+    if (await this.#lookAtPieces(folder, label)) return;
     const weights = folder.files.filter(({ name }) => hasWeightsName(name) || isDdufName(name));
     const isPipeline = folder.files.some((file) => file.name === PIPELINE_FILE);
     if (weights.length === 0 && !isPipeline) return;
@@ -101,6 +103,17 @@ class Search implements ServedModels {
     }
   }
 
+  /** Adds the distributed checkpoint in a folder. Returns whether there is one, valid or not. */
+  async #lookAtPieces({ path, files }: WalkedFolder, label: string): Promise<boolean> {
+    if (this.#choice.variant !== undefined) return false;
+    if (!isDistributed(files.map(({ name }) => name))) return false;
+    const list = await distributedFile(path);
+    if (list === undefined) return false;
+    if (this.#foreign++ < MAX_FOREIGN) await this.#lookAtForeign(path, label, list);
+    else this.skipped.push({ path, reason: TOO_MANY });
+    return true;
+  }
+
   async #lookAtWeights(file: WalkedFile, label: string): Promise<void> {
     const { name, path } = file;
     if (this.#served.has(file.realPath)) return;
@@ -108,13 +121,15 @@ class Search implements ServedModels {
     if (SHARD_NUMBER.test(name)) {
       this.skipped.push({ path, reason: isForeign ? FOREIGN_SHARD : LOST_SHARD });
     } else if (!isForeign) await this.#lookAt(file, label);
-    else if (this.#foreign++ < MAX_FOREIGN) await this.#lookAtForeign(file, label);
+    else if (this.#foreign++ < MAX_FOREIGN)
+      await this.#lookAtForeign(path, `${label}/${name}`, path);
     else this.skipped.push({ path, reason: TOO_MANY });
   }
 
-  async #lookAtForeign({ name, path }: WalkedFile, label: string): Promise<void> {
+  /** `other` is the file whose changes are noticed. */
+  async #lookAtForeign(path: string, label: string, other: string): Promise<void> {
     try {
-      this.#add(path, await foreignSources(`${label}/${name}`, path, path, this.#signal));
+      this.#add(path, await foreignSources(label, path, other, this.#signal));
     } catch (error) {
       if (!isOfFile(error)) throw error;
       this.#skip(path, error);

@@ -40,7 +40,7 @@ export async function listModel(checkpoint: AnyCheckpoint, signal: AbortSignal):
   const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
   const files =
     checkpoint.format === 'dcp'
-      ? filesOfRanks(checkpoint, await checkpoint.extra())
+      ? filesOfRanks(await checkpoint.extra())
       : Array.from(summary.shards, ([name, { tensors, parameters, byteLength }]) => {
           const start = starts.get(name);
           const whole = start === undefined ? lengthOf(checkpoint, name) : start + byteLength;
@@ -54,12 +54,12 @@ export async function listModel(checkpoint: AnyCheckpoint, signal: AbortSignal):
 }
 
 /** The files of a distributed checkpoint, with their pieces. */
-function filesOfRanks(checkpoint: AnyCheckpoint, extra: PlainValue): ListedFile[] {
+function filesOfRanks(extra: PlainValue): ListedFile[] {
   const info = extra as ReadonlyMap<string, PlainValue>;
   const files = info.get('files') as ReadonlyMap<string, ReadonlyMap<string, number>>;
   return Array.from(files, ([name, counts]) => ({
     name,
-    byteLength: lengthOf(checkpoint, name),
+    byteLength: counts.get('byteLength') ?? 0,
     tensors: counts.get('pieces') ?? 0,
     parameters: counts.get('parameters') ?? 0,
   }));

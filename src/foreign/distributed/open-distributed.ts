@@ -13,7 +13,6 @@ import {
 import { FormatError } from '../../errors/errors.js';
 import type { Checkpoint, CheckpointInfo } from '../../file/checkpoint/checkpoint.js';
 import { insideOf, lastingNames, rejectLink } from '../../file/checkpoint/find-files.js';
-import type { FileContents } from '../../header/file-contents.js';
 import { requirePath } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
 import type { Storage } from '../../tensor/storage/storage.js';
@@ -26,7 +25,7 @@ import { TORCH_LIMITS, type TorchLimits } from '../torch/open.js';
 import { openDistcp } from './distcp-parts.js';
 import { filesOf, readMetadata } from './metadata-file.js';
 import { assembled } from './pieces/assemble.js';
-import { countRanks, describeParts } from './pieces/description.js';
+import { countRanks, type DescribedFile, describeParts } from './pieces/description.js';
 import { invalid } from './pieces/distributed-error.js';
 import {
   IMPLIED_INDEX,
@@ -174,6 +173,8 @@ function* requireInside(folder: string, names: readonly string[]): Work<void> {
 }
 
 /** The names and contents of open files. */
-function contentsOf(files: readonly ForeignFile[]): { name: string; contents: FileContents }[] {
-  return files.map(({ path, shard: { contents } }) => ({ name: basename(path), contents }));
+function contentsOf(files: readonly ForeignFile[]): DescribedFile[] {
+  return files.map(({ path, shard: { byteLength, contents } }) => {
+    return { name: basename(path), byteLength, contents };
+  });
 }

@@ -36,7 +36,10 @@ export async function assembleRemote(
   limits: FetchLimits,
   signal: AbortSignal,
 ): Promise<RemoteCheckpoint> {
-  const description = describeParts(files, tensors, info);
+  const described = files.map(({ name, contents }) => {
+    return { name, byteLength: contents.dataByteLength, contents };
+  });
+  const description = describeParts(described, tensors, info);
   const extra = () => description;
   const shards = await RemoteShards.ofPieces(source, files, { format: 'dcp', extra }, signal);
   const base = RemoteCheckpoint.of(shards, limits);

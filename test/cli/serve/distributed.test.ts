@@ -44,6 +44,31 @@ it.each(['dcp-hf-two-ranks', 'dcp-hf-int-and-scalar', 'dcp-nested-bytes', 'dcp-s
   },
 );
 
+it('those below a folder are listed, and damaged ones skipped', async () => {
+  const { sources, skipped } = await servedSources(FIXTURES, {}, new AbortController().signal);
+  server = await PageServer.start({ page: PAGE, sources }, 0);
+  const ofPieces = ['dcp-hf-int-and-scalar', 'dcp-hf-two-ranks', 'dcp-nested-bytes', 'dcp-single'];
+  const names = sources.map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining(ofPieces.map((id) => `dcp/${id}/ckpt`)));
+  expect(names.filter((name) => name.includes('shard-'))).toEqual([]);
+  expect(skipped).toEqual([
+    {
+      path: join(FIXTURES, 'bad-dcp-hf-first-rank-missing/ckpt'),
+      reason: expect.stringContaining('1 of 2 ranks are missing: shard-00001'),
+    },
+  ]);
+  const { sources: listed } = JSON.parse(`${(await ask(server, '/sources.json')).body}`);
+  const { files } = listed.find(
+    ({ name }: { name: string }) => name === 'dcp/dcp-nested-bytes/ckpt',
+  );
+  const { port, token } = partsOf(server);
+  const remote = await openRemote(`http://127.0.0.1:${port}/${files[0].path}`, {
+    headers: { 'x-safetensors-token': token },
+  });
+  expect((await remote.getTensor('model.rows')).shape).toEqual([7, 6]);
+  remote.close();
+});
+
 it('a rank that is replaced is an error, not other values', async () => {
   const folder = temporaryPath('ranks');
   cpSync(join(FIXTURES, 'dcp-hf-two-ranks/ckpt'), folder, { recursive: true });

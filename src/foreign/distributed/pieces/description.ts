@@ -6,8 +6,9 @@ import { elementCountOf } from '../../../header/tensor-spec.js';
 import type { PiecesOfTensor } from './assemble.js';
 
 /** The pieces of a file. */
-interface DescribedFile {
+export interface DescribedFile {
   readonly name: string;
+  readonly byteLength: number;
   readonly contents: FileContents;
 }
 
@@ -31,7 +32,7 @@ export function describeParts(
   tensors: readonly PiecesOfTensor[],
   { ranks, isComplete, objects }: PartsInfo,
 ): PlainValue {
-  const inFiles = files.map(({ name, contents }): [string, PlainValue] => {
+  const inFiles = files.map(({ name, byteLength, contents }): [string, PlainValue] => {
     let parameters = 0;
     for (let entry = 0; entry < contents.size; entry++) {
       parameters += elementCountOf(contents.shape(entry));
@@ -39,6 +40,7 @@ export function describeParts(
     const counts: [string, number][] = [
       ['pieces', contents.size],
       ['parameters', parameters],
+      ['byteLength', byteLength],
     ];
     return [name, new Map<string, PlainValue>(counts)];
   });

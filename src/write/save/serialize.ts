@@ -19,8 +19,13 @@ import {
 } from '../../header/header-writer.js';
 import { type DigestsPlace, digestMismatch } from '../../header/tensor-digests.js';
 import { readAcquired } from '../../platform/io/acquirable-file.js';
+import { IS_DENO } from '../../platform/io/file-calls.js';
 import { readFully } from '../../platform/io/opened-file.js';
-import { RangeHashes } from '../../platform/io/range-hashes.js';
+import {
+  type HashedRange,
+  KEYED_BYTE_LENGTH,
+  RangeHashes,
+} from '../../platform/io/range-hashes.js';
 import { mayStartThread } from '../../platform/io/threads.js';
 import type { AsyncFill } from '../../tensor/storage/computed.js';
 import { totalByteLength } from '../../work/transfer.js';
@@ -190,12 +195,7 @@ async function* digestedPieces(
   const entries: readonly WriteEntry<Payload>[] = layout.placed.map(({ spec }) => spec);
   const key = randomBytes(16);
   const known = areInLongFiles(entries) ? await leasedDigests(entries, key, signal) : undefined;
-  let first = known;
-  if (first === undefined) {
-    const hashes = new RangeHashes(ranges);
-    for await (const piece of serializedPieces(layout, lease, signal)) hashes.add(piece);
-    first = Array.from(hashes.digests().values(), (hex) => ({ hex }));
-  }
+  const first = known ?? (await firstDigests(layout, ranges, key, lease, signal));
   // Declared digests are compared below.
   const leaseAgain = known === undefined ? lease : () => leaseSources(entries, plainFillOf);
   layout.header.set(new TextEncoder().encode(first.map(({ hex }) => hex).join('')), position);
@@ -217,6 +217,28 @@ async function* digestedPieces(
     throw digestMismatch(hex, 'other bytes when the data was read again', { tensor });
   }
   if (last !== undefined) yield last;
+}
+
+/** Reads the data once, and hashes it on this thread. */
+async function firstDigests(
+  layout: Layout<WriteEntry<Payload>>,
+  ranges: readonly HashedRange[],
+  key: Uint8Array,
+  lease: () => LeasedSources<AsyncFill>,
+  signal: AbortSignal | undefined,
+): Promise<readonly SourceDigest[]> {
+  const hashes = new RangeHashes(ranges);
+  // Deno's implementation of the cipher is untested: there the SHA-256 is computed twice.
+  const isKeyed = ({ begin, end }: HashedRange): boolean =>
+    !IS_DENO && end - begin >= KEYED_BYTE_LENGTH;
+  const long = ranges.filter(isKeyed);
+  const keyed = new RangeHashes(long.map((range) => ({ ...range, key })));
+  for await (const piece of serializedPieces(layout, lease, signal)) {
+    hashes.add(piece);
+    keyed.add(piece);
+  }
+  const found = keyed.digests();
+  return Array.from(hashes.digests(), ([name, hex]) => ({ hex, keyed: found.get(name) }));
 }
 
 /** Yields the pieces; the next one is read meanwhile. */

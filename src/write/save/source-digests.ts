@@ -1,6 +1,7 @@
 /** Digests of tensors of files before they are written: declared ones, and others by separate threads. */
 
 import { HashingThread, type TaskParts } from '../../platform/io/hashing-thread.js';
+import { KEYED_BYTE_LENGTH } from '../../platform/io/range-hashes.js';
 import { type FileRange, merge, type Part } from '../../work/byte-ranges.js';
 import { limit, Slots } from '../../work/slots.js';
 import type { FilePayload, WriteEntry } from '../input/tensor-input.js';
@@ -9,9 +10,6 @@ import { sharesOf } from './written-digests.js';
 
 /** Bytes for a thread at once. */
 const PIECE_BYTE_LENGTH = 4 * 2 ** 20;
-
-/** Of shorter tensors, the SHA-256 takes less time than a keyed hash. */
-const KEYED_BYTE_LENGTH = 128 * 2 ** 10;
 
 /** Pieces of a thread at once: the next one waits there. */
 const PIECES_AT_ONCE = 2;

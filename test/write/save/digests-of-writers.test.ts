@@ -172,21 +172,29 @@ describe('serializeStream', () => {
     );
   });
 
-  it('never ends a file whose data is not the same when it is read again', async () => {
-    let calls = 0;
-    const data = (): Uint8Array => Uint8Array.of(calls++);
-    const stream = serializeStream({ a: { dtype: 'U8', shape: [1], data } }, { digests: true });
-    const got: Uint8Array[] = [];
-    const reading = (async () => {
-      for await (const piece of stream) got.push(piece);
-    })();
-    await expect(reading).rejects.toMatchObject({
-      code: 'SAFETENSORS_CHECKSUM_MISMATCH',
-      tensor: 'a',
-    });
-    expect(Buffer.concat(got).length).toBeLessThan(stream.byteLength);
-    expect(calls).toBe(2);
-  });
+  it.each([1, 3 * MIB])(
+    'never ends a file whose data is not the same when it is read again (%d bytes)',
+    async (length) => {
+      let calls = 0;
+      const data = (): Uint8Array => {
+        const bytes = new Uint8Array(length);
+        bytes[length - 1] = calls++;
+        return bytes;
+      };
+      const tensors: NamedTensors = { a: { dtype: 'U8', shape: [length], data } };
+      const stream = serializeStream(tensors, { digests: true });
+      const got: Uint8Array[] = [];
+      const reading = (async () => {
+        for await (const piece of stream) got.push(piece);
+      })();
+      await expect(reading).rejects.toMatchObject({
+        code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+        tensor: 'a',
+      });
+      expect(Buffer.concat(got).length).toBeLessThan(stream.byteLength);
+      expect(calls).toBe(2);
+    },
+  );
 
   it('notices a file that changes before it is read again, and an abort', async () => {
     const path = await savedWithSums();

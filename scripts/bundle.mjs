@@ -48,6 +48,12 @@ function runtimeFor(condition) {
   );
 }
 
+const LATE_BUILTIN = `function lateBuiltin(builtin) {
+  let loaded;
+  const load = () => builtin === 'process' ? process : process.getBuiltinModule('node:' + builtin);
+  return Object.create(new Proxy({}, { get: (_, name) => (loaded ??= load())[name] }));
+}`;
+
 /**
  * Takes Node's builtins where they are used instead of at import. A static import of `node:fs` makes
  * Node build an ES module around it, with every getter run, which loads some 60 modules of its own.
@@ -61,12 +67,11 @@ const lateBuiltins = {
     id.startsWith('node:') ? { id: `\0late-${id.slice(5)}.cjs`, moduleSideEffects: false } : null,
   load(id) {
     const [, name] = /^\0late-(.+)\.cjs$/.exec(id) ?? [];
-    if (name === undefined) return null;
-    const source = name === 'process' ? 'process' : `process.getBuiltinModule('node:${name}')`;
-    return `let builtin;
-const get = (_, name) => (builtin ??= ${source})[name];
-module.exports = Object.create(new Proxy({}, { get }));`;
+    return name === undefined ? null : `module.exports = lateBuiltin('${name}');`;
   },
+  // One function for all, since each that runs at import is compiled; at the end, where it moves no line of the map.
+  renderChunk: (text) =>
+    text.includes('lateBuiltin(') ? { code: `${text}\n${LATE_BUILTIN}`, map: null } : null,
 };
 
 const JS_YAML = join(root, 'node_modules/js-yaml/index.js');

@@ -106,7 +106,8 @@ const TEXT_PATTERNS: readonly (readonly [RegExp, FoundFormat, string])[] = [
 
 /** A path with directories, or of a file of weights. */
 const LINK_TARGET =
-  /^(?:(?:\.{1,2}\/|\/)?(?:[\w.@+=-]+\/)+[\w.@+=-]+|[^\p{Cc}<>{}"[\]]+\.(?:safetensors|bin|pt|pth|ckpt|gguf|npz|npy|h5|json))\n?$/u;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: no path has these
+  /^(?:(?:\.{1,2}\/|\/)?(?:[\w.@+=-]+\/)+[\w.@+=-]+|[^\u0000-\u001f\u007f-\u009f<>{}"[\]]+\.(?:safetensors|bin|pt|pth|ckpt|gguf|npz|npy|h5|json))\n?$/u;
 
 /** Whether the whole file is a path: Git without symbolic links leaves links as such files. */
 function isLinkText(head: Uint8Array, text: string): boolean {

@@ -42,7 +42,7 @@ const MAX_ALIGNMENT = 2 ** 26;
 const MAX_DATA_BYTE_LENGTH =
   Number.MAX_SAFE_INTEGER - PREFIX_BYTE_LENGTH - DEFAULT_MAX_HEADER_BYTE_LENGTH;
 
-const LONE_SURROGATE = /\p{Surrogate}/u;
+const LONE_SURROGATE = /[\ud800-\udfff]/u;
 
 /** Whether a text is Unicode. The method, which older browsers lack, is faster than the expression. */
 function isUnicode(text: string & { isWellFormed?: () => boolean }): boolean {

@@ -36,7 +36,9 @@ export function isDdufName(path: string): boolean {
 export const INDEX_SUFFIX = '.index.json';
 
 /** Forbidden in every part of a file name: separators, drives, control characters, lone surrogates. */
-const UNSAFE_IN_PATTERN = /[/\\:{}\p{Cc}\p{Surrogate}]/u;
+// Ranges: of a property such as \p{Cc} the engine collects the characters when it parses the code.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for them
+const UNSAFE_IN_PATTERN = /[/\\:{}\u0000-\u001f\u007f-\u009f\ud800-\udfff]/u;
 
 function paddedNumber(number: number): string {
   return String(number).padStart(NUMBER_WIDTH, '0');

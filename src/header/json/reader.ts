@@ -57,21 +57,31 @@ const LOWER_DIGITS = 9;
 export class ExpectedText {
   /** Bytes of the text. */
   readonly byteLength: number;
+  readonly #text: string;
   /** Place of each word in the text. */
   readonly places: number[] = [];
-  /** The words, little endian. */
-  readonly words: number[] = [];
+  /** The words, little endian; undefined until `cut` was called. */
+  words: readonly number[] | undefined = undefined;
 
-  /** Prepares a text for `skipLiteral`. */
+  /** A text for `skipLiteral`, which is cut when it is first looked for: most headers need none. */
   constructor(text: string) {
     this.byteLength = text.length;
+    this.#text = text;
+  }
+
+  /** Cuts the text into words. */
+  cut(): readonly number[] {
+    const text = this.#text;
+    const words: number[] = [];
     for (let at = 0; at < text.length; at += 4) {
       const place = Math.min(at, text.length - 4);
       let word = 0;
       for (let i = 3; i >= 0; i--) word = (word << 8) | text.charCodeAt(place + i);
       this.places.push(place);
-      this.words.push(word);
+      words.push(word);
     }
+    this.words = words;
+    return words;
   }
 }
 
@@ -175,7 +185,7 @@ export class JsonReader {
   /** Consumes `literal` if exactly its bytes follow; skips no whitespace. */
   skipLiteral(literal: ExpectedText): boolean {
     const { view, at } = this;
-    const { places, words } = literal;
+    const { places, words = literal.cut() } = literal;
     if (at + literal.byteLength > this.#length) return false;
     for (let i = 0; i < words.length; i++) {
       if (view.getInt32(at + (places[i] as number), true) !== words[i]) return false;

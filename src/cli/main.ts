@@ -104,7 +104,8 @@ async function writeBytes(bytes: Uint8Array): Promise<void> {
 function cacheCompiledCode(): void {
   const { XDG_CACHE_HOME: caches, HOME: home } = process.env;
   const folder = caches || (home && join(home, '.cache'));
-  // Node 20 has no such function, and neither have its types.
+  // Node 20 has no such function, and neither have its types. Looking for it there would load a module.
+  if (process.versions.node.startsWith('20.')) return;
   const nodeModule = process.getBuiltinModule('node:module');
   const { enableCompileCache } = nodeModule as { enableCompileCache?: (folder: string) => void };
   if (folder) enableCompileCache?.(join(folder, 'safetensors-mmap', 'compiled'));

@@ -1,8 +1,9 @@
 /** Reads an entry of an archive, inflates it if deflated, and checks its CRC-32. */
 
-import { constants, crc32, inflateRawSync } from 'node:zlib';
+import { constants, inflateRawSync } from 'node:zlib';
 import { type ErrorContext, quoteName } from '../errors/errors.js';
 import { outOfMemory } from '../errors/out-of-memory.js';
+import { crc32OfEntry } from './short-crc32.js';
 import type { ArchiveEntry, ByteReader } from './zip/archive.js';
 import { EntryError } from './zip/entry-error.js';
 import { type ArchiveLimits, DEFAULT_LIMITS, MAX_DEFLATE_RATIO } from './zip/limits.js';
@@ -26,7 +27,7 @@ export function readEntry(
 ): Uint8Array<ArrayBuffer> {
   const stored = file.read(entry.begin, entry.end);
   const bytes = entry.method === 'stored' ? stored : inflate(stored, entry, context, limits);
-  if (entry.crc32 !== null) requireCrc32(entry, crc32(bytes), context);
+  if (entry.crc32 !== null) requireCrc32(entry, crc32OfEntry(bytes), context);
   return bytes;
 }
 

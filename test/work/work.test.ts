@@ -119,7 +119,7 @@ describe('turns of the event loop', () => {
 
   /** Counts turns until the work is done, with a clock that goes on by a millisecond at every look. */
   async function turnsOf(work: Work<unknown>): Promise<number> {
-    using _clock = vi.spyOn(performance, 'now').mockImplementation(() => now++);
+    using _clock = vi.spyOn(Date, 'now').mockImplementation(() => now++);
     let turns = 0;
     let isDone = false;
     const counting = (async () => {
@@ -165,7 +165,7 @@ describe('work that yields', () => {
     vi.resetModules();
     // An integer: sums of halves are exact.
     now = Math.ceil(performance.now());
-    vi.spyOn(performance, 'now').mockImplementation(() => now);
+    vi.spyOn(Date, 'now').mockImplementation(() => now);
     ({ runAsync: run } = await import('../../src/work/work.js'));
     const { yieldIfDue } = await import('../../src/work/yielding.js');
     await yieldIfDue();

@@ -15,8 +15,8 @@ function workFor(milliseconds: number): void {
 
 describe('yieldIfDue', () => {
   test('is undefined until work has gone on for 5 ms, and then one turn for all', async () => {
-    let now = performance.now() + 6;
-    vi.spyOn(globalThis.performance, 'now').mockImplementation(() => now);
+    let now = Date.now() + 6;
+    vi.spyOn(Date, 'now').mockImplementation(() => now);
     await yieldIfDue();
     expect(yieldIfDue()).toBeUndefined();
     now += 6;
@@ -29,18 +29,32 @@ describe('yieldIfDue', () => {
 
   test('is there from exactly 5 ms on', async () => {
     vi.resetModules();
-    let now = 4.5;
-    vi.spyOn(globalThis.performance, 'now').mockImplementation(() => now);
+    let now = 4;
+    vi.spyOn(Date, 'now').mockImplementation(() => now);
     const { yieldIfDue: due } = await import('../../src/work/yielding.js');
     expect(due()).toBeUndefined();
     now = 5;
     const first = due();
     expect(first).toBeInstanceOf(Promise);
     await first;
-    now = 9.5;
+    now = 9;
     expect(due()).toBeUndefined();
     now = 10;
     expect(due()).toBeInstanceOf(Promise);
+  });
+
+  test('is there after the clock was set back', async () => {
+    let now = Date.now() + 6;
+    vi.spyOn(Date, 'now').mockImplementation(() => now);
+    await yieldIfDue();
+    expect(yieldIfDue()).toBeUndefined();
+    now -= 3_600_000;
+    const turn = yieldIfDue();
+    expect(turn).toBeInstanceOf(Promise);
+    await turn;
+    expect(yieldIfDue()).toBeUndefined();
+    now += 5;
+    expect(yieldIfDue()).toBeInstanceOf(Promise);
   });
 });
 

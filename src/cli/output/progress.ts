@@ -21,6 +21,8 @@ export interface Progress {
   end(): void;
 }
 
+const NO_PROGRESS: Progress = { onProgress() {}, end() {} };
+
 function timeText(seconds: number): string {
   const whole = Math.ceil(seconds);
   if (whole < 60) return `${whole} s`;
@@ -37,13 +39,15 @@ export function progressOn(
   label: string,
   now: () => number = () => performance.now(),
 ): Progress {
+  if (output.columns === null) return NO_PROGRESS;
+  const { columns } = output;
   const begun = now();
   let isShown = false;
   let shownAt = Number.NEGATIVE_INFINITY;
   return {
     onProgress({ bytes, totalBytes }) {
       const milliseconds = now() - begun;
-      if (output.columns === null || milliseconds < SILENT_MS || totalBytes === 0) return;
+      if (milliseconds < SILENT_MS || totalBytes === 0) return;
       if (milliseconds - shownAt < INTERVAL_MS) return;
       isShown = true;
       shownAt = milliseconds;
@@ -52,7 +56,7 @@ export function progressOn(
       const left = bytes === 0 ? '' : `, ${timeText((totalBytes - bytes) / rate)} left`;
       const counts = `${formatBytes(bytes)} of ${formatBytes(totalBytes)}, ${formatBytes(rate)}/s${left}`;
       const line = `${label}  ${bar(share, PROGRESS_BAR_WIDTH).padEnd(PROGRESS_BAR_WIDTH)}  ${counts}`;
-      output.write(CLEAR_LINE + cutEnd(line, output.columns - 1));
+      output.write(CLEAR_LINE + cutEnd(line, columns - 1));
     },
     end() {
       if (isShown) output.write(CLEAR_LINE);

@@ -4,13 +4,13 @@ import { eastAsianWidth } from 'get-east-asian-width';
 import { PRINTABLE_ASCII } from './visible.js';
 
 /** Characters without a width: drawn over the previous one, or not at all. */
-const NO_WIDTH = /^[\p{Mark}\p{Default_Ignorable_Code_Point}]/u;
+const NO_WIDTH = '^[\\p{Mark}\\p{Default_Ignorable_Code_Point}]';
 
-/** A sign with the selector for drawing it as a picture. */
-const PICTURE = /^\p{Extended_Pictographic}.*\u{fe0f}/u;
+/** A sign with the selector for drawing it as a picture, or the letters of a flag, which take one column each. */
+const TWO_COLUMNS = '^(?:\\p{Extended_Pictographic}.*\\u{fe0f}|\\p{Regional_Indicator}{2})';
 
-/** The letters of flags: one column each. */
-const FLAG = /^\p{Regional_Indicator}{2}/u;
+/** Created on first use: collecting the characters of the properties takes most of a millisecond. */
+let patterns: Readonly<Record<'noWidth' | 'twoColumns', RegExp>> | undefined;
 
 /**
  * Characters that never combine with each other: Latin, Greek, Cyrillic, Armenian, punctuation, symbols, Chinese,
@@ -53,8 +53,9 @@ function widthOfUnits(text: string): number {
 
 function widthOfCharacter(character: string): number {
   if (PRINTABLE_ASCII.test(character)) return 1;
-  if (PICTURE.test(character) || FLAG.test(character)) return 2;
-  return NO_WIDTH.test(character) ? 0 : eastAsianWidth(character.codePointAt(0) as number);
+  patterns ??= { noWidth: new RegExp(NO_WIDTH, 'u'), twoColumns: new RegExp(TWO_COLUMNS, 'u') };
+  if (patterns.twoColumns.test(character)) return 2;
+  return patterns.noWidth.test(character) ? 0 : eastAsianWidth(character.codePointAt(0) as number);
 }
 
 /** Columns of a text without control characters. */

@@ -15,7 +15,7 @@ it('saves a checkpoint in steps, between which the event loop runs and the argum
   await saveCheckpoint(same, tensors, options);
   let now = 0;
   // Work yields wherever it may.
-  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 1000));
+  const clock = vi.spyOn(Date, 'now').mockImplementation(() => (now += 1000));
   try {
     const folder = temporaryPath('changed');
     let turns = 0;

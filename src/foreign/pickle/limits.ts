@@ -55,6 +55,8 @@ export interface PickleContext extends ErrorContext {
   readonly part?: string | undefined;
   /** Whether the file ends with these bytes: a cut pickle then means a cut file. */
   readonly isUpToEnd?: boolean | undefined;
+  /** The end of the file, if the bytes were cut at a limit: a pickle that continues there is too long. */
+  readonly fileEnd?: number | undefined;
 }
 
 /** The error for a bad byte. */

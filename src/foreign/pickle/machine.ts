@@ -87,7 +87,7 @@ class Machine {
     limits: AllPickleLimits,
     context: PickleContext,
   ) {
-    this.#reader = new PickleReader(bytes, begin, limits, context);
+    this.#reader = new PickleReader(bytes, begin, limits, context, context.fileEnd);
     this.#bytes = bytes;
     this.#begin = begin;
     this.#host = host;

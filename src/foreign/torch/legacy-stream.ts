@@ -55,7 +55,8 @@ export function readLegacyStream(
   // Read one byte more: a pickle that continues there is too long, not cut.
   const longest = Math.min(file.byteLength, options.pickle.maxPickleByteLength + 1);
   const isUpToEnd = longest === file.byteLength;
-  return readFromHead(file, file.read(0, longest), options, { ...context, isUpToEnd });
+  const ends = { isUpToEnd, fileEnd: file.byteLength };
+  return readFromHead(file, file.read(0, longest), options, { ...context, ...ends });
 }
 
 function readFromHead(

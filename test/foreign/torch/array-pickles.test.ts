@@ -64,6 +64,25 @@ it('bytes after the pickle, and a truncated one, are errors', async () => {
   });
 });
 
+it('a longer array than the limit names the limit, which can be raised', async () => {
+  const bytes = readFileSync(fixture('protocol-4'));
+  const long = Buffer.alloc(3 * 2 ** 20, 'x');
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(long.length);
+  // BINUNICODE, which is popped, after the opcode and the argument of PROTO; frames end where it begins.
+  const value = Buffer.concat([Buffer.from('X'), length, long, Buffer.from('0')]);
+  const path = temporaryPath('limited.pdparams');
+  writeFileSync(path, Buffer.concat([bytes.subarray(0, 2), value, bytes.subarray(2)]));
+  const limits = { maxPickleByteLength: 2 ** 21 };
+  await expect(open(path, { remote: false, limits })).rejects.toMatchObject({
+    code: 'SAFETENSORS_FOREIGN_LIMIT',
+    message: expect.stringContaining('the pickle exceeds limits.maxPickleByteLength, 2097152'),
+  });
+  const raised = { maxPickleByteLength: 2 ** 22 };
+  using opened = await open(path, { remote: false, limits: raised });
+  expect(opened.getTensor('half').toFloat32()).toEqual(Float32Array.of(1, 2, 3, 4));
+});
+
 it('a file of more than 1 MiB is read whole', async () => {
   const bytes = readFileSync(fixture('protocol-2'));
   // 'half' is stored as text in protocol 2; a long comment-like value goes before it.

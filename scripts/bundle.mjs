@@ -357,8 +357,15 @@ await write(
         { name: 'conversion', test: begins('write/convert/|open/convert-opened'), priority: 5 },
         {
           name: 'remote-core',
-          test: begins('remote/(?!download|verification|gguf-file)'),
+          test: begins(
+            'remote/(?!download|verification|gguf-file|node/(?:distributed|distcp-file|assemble-remote))',
+          ),
           priority: 5,
+        },
+        {
+          name: 'distributed',
+          test: begins('remote/node/(?:distributed|distcp-file|assemble-remote)'),
+          priority: 4,
         },
         {
           name: 'download',

@@ -26,10 +26,10 @@ const SAFETENSORS_NAME = /\.safetensors(?:\.index[^/\\]*\.json)?$/;
  * - A path, a `file:` URL, or the id of a repository in the Hub cache: a safetensors file, folder or index, a PyTorch
  *   checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`, its index, or the folder of a distributed one), NumPy arrays (`.npy`,
  *   `.npz`), or a GGUF file. Contents decide, not names. Pickles are read as data: nothing in them is imported or
- *   called. These formats are read by their path only.
+ *   called. PyTorch files and NumPy arrays are read by their path only.
  * - A descriptor or a `FileHandle`, which stays yours, or a `Uint8Array` with a safetensors file.
- * - An address: a safetensors file or an index on a server that answers ranges, or a repository on the Hub
- *   (`hf://org/name@revision/path`, or the URL of one of its pages). Opening requests headers only. With
+ * - An address: a safetensors or GGUF file, an index, or `.metadata` on a server that answers ranges, or a repository
+ *   on the Hub (`hf://org/name@revision/path`, or the URL of one of its pages). Opening requests headers only. With
  *   `HF_HUB_OFFLINE=1` repositories are read from the Hub cache, without requests.
  * - A `Blob`, a Map of Blobs by path, or `{ byteLength, read }`.
  *

@@ -190,7 +190,7 @@ export class RemoteCheckpoint implements TensorSource {
     return undefined;
   }
 
-  /** All metadata of a GGUF model, as of a `Checkpoint`; null for safetensors. */
+  /** All metadata of a GGUF model, or the pieces of a distributed one, as of a `Checkpoint`; null for safetensors. */
   async extra(): Promise<PlainValue> {
     return this.#tensors.extra;
   }

@@ -2,6 +2,7 @@
 
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
+import { IMPLIED_INDEX, isDistributed, METADATA_FILE } from '../file/shards/incomplete-models.js';
 import {
   type ChosenModel,
   isChosen,
@@ -9,11 +10,6 @@ import {
   type NoModel,
   type PartialModel,
 } from '../file/shards/model-choice.js';
-import {
-  IMPLIED_INDEX,
-  isDistributed,
-  METADATA_FILE,
-} from '../foreign/distributed/pieces/rank-files.js';
 import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteFolder, RemoteSource } from './remote-file.js';
 

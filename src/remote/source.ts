@@ -4,8 +4,8 @@ import { argumentTypeError } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
 import { RemoteError, type SafetensorsError } from '../errors/errors.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
+import { METADATA_FILE } from '../file/shards/incomplete-models.js';
 import { requireInside } from '../file/shards/shard-paths.js';
-import { METADATA_FILE } from '../foreign/distributed/pieces/rank-files.js';
 import type { SourceAcceptance } from './choose-files.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
 import {

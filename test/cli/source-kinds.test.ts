@@ -173,6 +173,12 @@ describe('a GGUF file', () => {
     expect((await call(['header', path])).stderr).toContain('found a GGUF file without a JSON');
   });
 
+  it('names the flag for names of Transformers', async () => {
+    const torch = fixturePath('zip-numpy.pt');
+    const { code, stderr } = await call(['convert', torch, target(), '--names', 'hf']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--names must be left out for')]);
+  });
+
   it('converts with --dequantize only', async () => {
     const { code, stderr } = await call(['convert', path, target()]);
     expect([code, stderr]).toEqual([1, expect.stringContaining('cannot hold blocks of gguf-q4_0')]);

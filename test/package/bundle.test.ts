@@ -28,6 +28,7 @@ const SHARED = [
   'conversion.js',
   'convert-remote.js',
   'remote-core.js',
+  'distributed.js',
   'download.js',
   'dequantizing.js',
   'merging.js',

@@ -236,6 +236,27 @@ it('many pieces of a file share requests', async () => {
   remote.close();
 });
 
+it('a strided piece is a problem of its tensor, but not in a folder', async () => {
+  const bytes = Uint8Array.of(1, 2, 3, 4, 5, 6);
+  const piece = { offsets: [0, 0], shape: [2, 3], file: '__0_0.distcp', bytes, strides: [1, 2] };
+  const folder = writeDistcp([twoPieces(4, 4), { name: 't', shape: [2, 3], pieces: [piece] }]);
+  const remote = await openBlobs(folder);
+  expect(remote.keys()).toEqual(['w']);
+  expect(remote.problems).toMatchObject([
+    { code: 'SAFETENSORS_UNSUPPORTED_TENSOR', tensor: 't', path: 'ckpt/__0_0.distcp' },
+  ]);
+  expect((await openLocal(folder)).getTensor('t').copy().bytes).toEqual(
+    Uint8Array.of(1, 3, 5, 2, 4, 6),
+  );
+  remote.close();
+});
+
+it('an option for headers is rejected for pieces without them', async () => {
+  const files = await serve(writeDistcp([twoPieces(4, 4)]));
+  const opening = open(files.at('/ckpt/.metadata'), { maxHeaderByteLength: 1000 });
+  await expect(opening).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+});
+
 it('pieces at the same place are compared when they are read', async () => {
   const piece = (rank: number, bytes: readonly number[]): SavedPiece => ({
     rank,

@@ -96,7 +96,8 @@ function withFlag(command: CommandOptions, message: string, argument: unknown): 
   if (argument === 'names' && command['filter'] !== undefined) {
     return `--filter and --exclude${rest}`;
   }
-  const flag = flagOf(argument);
+  // `--names hf` of `convert`.
+  const flag = argument === 'naming' ? 'names' : flagOf(argument);
   return command[flag] === undefined ? message : `--${flag}${rest}`;
 }
 

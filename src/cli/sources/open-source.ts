@@ -9,8 +9,7 @@ import { openForInspection as openLocalForInspection } from '../../file/checkpoi
 import { URL_PATTERN } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/file-problems.js';
-import { partNames } from '../../file/shards/incomplete-models.js';
-import { METADATA_FILE } from '../../foreign/distributed/pieces/rank-files.js';
+import { METADATA_FILE, partNames } from '../../file/shards/incomplete-models.js';
 import type { OpenTorchOptions } from '../../foreign/torch/open.js';
 import {
   type AnyCheckpoint,

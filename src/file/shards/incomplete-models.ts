@@ -378,6 +378,19 @@ export function partFileOf(name: string): PartFile | undefined {
   return rank > 0 && number > 0 && number <= count ? { rank: rank - 1, number, count } : undefined;
 }
 
+/** The list of a checkpoint of `.distcp` files. */
+export const METADATA_FILE = '.metadata';
+
+/** Names the checkpoint of files in safetensors, as it names shards without an index. */
+export const IMPLIED_INDEX = 'model.safetensors.index.json';
+
+/** Whether a folder with these names has a distributed checkpoint; a safetensors model in it comes first. */
+export function isDistributed(names: readonly string[]): boolean {
+  if (names.includes(METADATA_FILE)) return names.some((name) => name.endsWith('.distcp'));
+  const weights = names.filter((name) => name.endsWith('.safetensors'));
+  return weights.length > 0 && weights.every((name) => partFileOf(name) !== undefined);
+}
+
 /** The names of parts of a distributed checkpoint. */
 export function partNames(names: readonly string[]): string[] {
   return names.filter((name) => PART_NAME.test(name) || partOfRank(name, names) !== null);

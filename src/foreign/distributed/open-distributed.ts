@@ -13,6 +13,7 @@ import {
 import { FormatError } from '../../errors/errors.js';
 import type { Checkpoint, CheckpointInfo } from '../../file/checkpoint/checkpoint.js';
 import { insideOf, lastingNames, rejectLink } from '../../file/checkpoint/find-files.js';
+import { IMPLIED_INDEX, METADATA_FILE } from '../../file/shards/incomplete-models.js';
 import { requirePath } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
 import type { Storage } from '../../tensor/storage/storage.js';
@@ -27,12 +28,7 @@ import { filesOf, readMetadata } from './metadata-file.js';
 import { assembled } from './pieces/assemble.js';
 import { countRanks, type DescribedFile, describeParts } from './pieces/description.js';
 import { invalid } from './pieces/distributed-error.js';
-import {
-  IMPLIED_INDEX,
-  METADATA_FILE,
-  rankFileNames,
-  requireAllRanks,
-} from './pieces/rank-files.js';
+import { rankFileNames, requireAllRanks } from './pieces/rank-files.js';
 import { type OpenedPart, openPart, partFiles } from './safetensors-parts.js';
 
 /** Options of distributed checkpoints. */

@@ -1,16 +1,14 @@
 /** Remote distributed checkpoints of PyTorch: whole tensors over pieces in several files. */
 
+import { argumentRangeError } from '../../errors/arguments.js';
 import { FormatError, type SafetensorsError } from '../../errors/errors.js';
 import { allocate } from '../../errors/out-of-memory.js';
+import { METADATA_FILE } from '../../file/shards/incomplete-models.js';
 import { placedPieces, type StoredPiece } from '../../foreign/distributed/distcp-pieces.js';
 import { filesOf, readMetadata } from '../../foreign/distributed/metadata-file.js';
 import { countRanks } from '../../foreign/distributed/pieces/description.js';
 import { invalid } from '../../foreign/distributed/pieces/distributed-error.js';
-import {
-  METADATA_FILE,
-  rankFileNames,
-  requireAllRanks,
-} from '../../foreign/distributed/pieces/rank-files.js';
+import { rankFileNames, requireAllRanks } from '../../foreign/distributed/pieces/rank-files.js';
 import { namePieces, piecesOf } from '../../foreign/distributed/pieces/rank-pieces.js';
 import { DEFAULT_PICKLE_LIMITS } from '../../foreign/pickle/limits.js';
 import { PlacedContents } from '../../foreign/tensors/placed-contents.js';
@@ -39,6 +37,10 @@ export const openDistributedRemote: OpenRemoteDistributed = async (
   try {
     const distributed = { ...source, folder: folder as RemoteFolder };
     const isListed = file.path.endsWith(METADATA_FILE);
+    if (isListed && maxHeaderByteLength !== undefined) {
+      const expected = 'left out for .distcp files, which have no headers';
+      throw argumentRangeError('maxHeaderByteLength', expected, maxHeaderByteLength);
+    }
     return await (isListed
       ? openListed(distributed, limits, signal)
       : openRanks(distributed, limits, maxHeaderByteLength, signal));

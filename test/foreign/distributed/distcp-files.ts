@@ -34,14 +34,25 @@ export interface ListedTensor {
   readonly name: string;
   readonly dtype?: string;
   readonly shape: readonly number[];
-  readonly pieces: readonly (Box & { readonly file: string; readonly bytes?: Uint8Array })[];
+  readonly pieces: readonly (Box & {
+    readonly file: string;
+    readonly bytes?: Uint8Array;
+    /** Those of C order by default. */
+    readonly strides?: readonly number[];
+  })[];
 }
 
 const storageClass: Readonly<Record<string, string>> = { uint8: 'ByteStorage' };
 
 /** A piece as torch saves it. */
-function pieceArchive(dtype: string, shape: readonly number[], bytes: Uint8Array): Buffer {
-  const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((a, b) => a * b, 1));
+function pieceArchive(
+  dtype: string,
+  shape: readonly number[],
+  bytes: Uint8Array,
+  strides: readonly number[] = shape.map((_, axis) =>
+    shape.slice(axis + 1).reduce((a, b) => a * b, 1),
+  ),
+): Buffer {
   const known = storageClass[dtype];
   const storage =
     known === undefined ? named('torch.storage', 'UntypedStorage') : named('torch', known);
@@ -83,11 +94,11 @@ export function writeDistcp(
   const files = new Map<string, Buffer>();
   const places: [Code, Code][] = [];
   const listed = tensors.map(({ name, dtype = 'uint8', shape, pieces }): [Code, Code] => {
-    const chunks = pieces.map(({ offsets, shape: sizes, file, bytes }) => {
+    const chunks = pieces.map(({ offsets, shape: sizes, file, bytes, strides }) => {
       const index = { fqn: unicode(name), offset: size(offsets), index: integer(0) };
       if (bytes !== undefined) {
         const before = files.get(file) ?? Buffer.alloc(0);
-        const archive = pieceArchive(dtype, sizes, bytes);
+        const archive = pieceArchive(dtype, sizes, bytes, strides);
         files.set(file, Buffer.concat([before, archive]));
         const info = { relative_path: unicode(file), offset: integer(before.length) };
         places.push([

@@ -3,21 +3,8 @@
 import { SafetensorsError } from '../../../errors/errors.js';
 import { type PartFile, partFileOf } from '../../../file/shards/incomplete-models.js';
 
-/** The list of a checkpoint of `.distcp` files. */
-export const METADATA_FILE = '.metadata';
-
-/** Names the checkpoint of files in safetensors, as it names shards without an index. */
-export const IMPLIED_INDEX = 'model.safetensors.index.json';
-
 /** Most names in an error. */
 const MAX_NAMED = 3;
-
-/** Whether a folder with these names has a distributed checkpoint; a safetensors model in it comes first. */
-export function isDistributed(names: readonly string[]): boolean {
-  if (names.includes(METADATA_FILE)) return names.some((name) => name.endsWith('.distcp'));
-  const weights = names.filter((name) => name.endsWith('.safetensors'));
-  return weights.length > 0 && weights.every((name) => partFileOf(name) !== undefined);
-}
 
 /** The names of safetensors files of ranks among names in a folder. */
 export function rankFileNames(names: readonly string[]): string[] {

@@ -26,13 +26,7 @@ import { HeaderParser } from './header-parser.js';
 import type { DecodedNames } from './json/decoded-names.js';
 import { NameTable } from './json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json/reader.js';
-import {
-  compareJsonStrings,
-  decodeString,
-  decodeText,
-  type Text,
-  unescapedBytes,
-} from './json/strings.js';
+import { compareJsonStrings, decodeString, decodeUnescaped, type Text } from './json/strings.js';
 import { checkUtf8, describeByte, utf8Text } from './json/utf8.js';
 import { CANONICAL, DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
 
@@ -337,11 +331,10 @@ export class Header {
 
   /** Reads a value of the metadata, which may be the digests of a hundred thousand tensors. */
   #decodeValue(reader: JsonReader): string {
-    const { json } = this;
-    const bytes = unescapedBytes(json, reader.at + 1);
-    if (bytes === undefined) return decodeString(json, reader.readString());
-    reader.at += bytes.length + 2;
-    return decodeText(bytes);
+    const found = decodeUnescaped(this.json, reader.at + 1);
+    if (found === undefined) return decodeString(this.json, reader.readString());
+    reader.at = found.end + 1;
+    return found.text;
   }
 
   /** Entry of a tensor's name; -1 if absent. */

@@ -212,18 +212,21 @@ export function printableEnd({ bytes, view }: Text, start: number): number {
   }
 }
 
-/** Text of a string without escapes, from all its bytes. */
-export function decodeText(bytes: Uint8Array): string {
-  return decoder.decode(bytes);
+/** A string without escapes. */
+interface UnescapedString {
+  readonly text: string;
+  /** Position of its closing quote. */
+  readonly end: number;
 }
 
 /**
- * Bytes of a string without escapes; undefined for one that has some. Of a string of megabytes, these native searches
- * take a quarter of the time of a loop.
+ * Decodes a string without escapes; undefined for one that has some. Of a string of megabytes, native searches take a
+ * fifth of the time of a loop.
  */
-export function unescapedBytes(bytes: Uint8Array, start: number): Uint8Array | undefined {
-  const found = bytes.subarray(start, bytes.indexOf(QUOTE, start));
-  return found.includes(BACKSLASH) ? undefined : found;
+export function decodeUnescaped(bytes: Uint8Array, start: number): UnescapedString | undefined {
+  const end = bytes.indexOf(QUOTE, start);
+  const text = decoder.decode(bytes.subarray(start, end));
+  return text.includes('\\') ? undefined : { text, end };
 }
 
 /** Text of a string. */
@@ -234,6 +237,6 @@ export function decodeString(bytes: Uint8Array, start: number): string {
     if (byte === BACKSLASH) hasEscape = true;
     end += byte === BACKSLASH ? 2 : 1;
   }
-  const text = decodeText(bytes.subarray(start, end));
+  const text = decoder.decode(bytes.subarray(start, end));
   return hasEscape ? (JSON.parse(`"${text}"`) as string) : text;
 }

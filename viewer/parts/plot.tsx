@@ -178,8 +178,8 @@ export function Plot({
       context.textAlign = side === 0 ? 'left' : 'right';
       context.textBaseline = 'top';
       // On narrow screens both are wider than the plot.
-      const line = side === 1 && w < MIN_SIDES ? 14 : 0;
-      context.fillText(text, at + (side === 0 ? 5 : -5), TOP + 2 + line);
+      const shown = w < MIN_SIDES ? text.replace(/, to .*/, '') : text;
+      context.fillText(shown, at + (side === 0 ? 5 : -5), TOP + 2);
     }
   };
   const changes = [series, kind, isLog, xTitle, active, name, beyond?.join()];

@@ -8,7 +8,7 @@ import { useTiles } from '../parts/use-tiles.js';
 import type { OneTensor } from '../protocol.js';
 
 const ROW = 26;
-const MAX_HEIGHT = 440;
+const MAX_HEIGHT = 320;
 const CHARACTER = 8;
 const PADDING = 20;
 

@@ -11,7 +11,7 @@ import { useCall } from '../parts/use-call.js';
 import { type Axis, remainingAxes } from '../selection.js';
 import type { Heat, HeatWindow } from '../worker/heat.js';
 
-const HEIGHT = 420;
+const HEIGHT = 264;
 
 /** Cells of the picture: of more elements one of several is shown. */
 const MAX_CELLS = 400;
@@ -359,7 +359,7 @@ export function HeatMap({
       </div>
       <p class="mono small" role="status">
         {pointed === null
-          ? 'Drag to move; Ctrl or Shift and the wheel, or a double click, to zoom.'
+          ? 'Drag to move; Ctrl and the wheel or a double click to zoom.'
           : valueAt(pointed)}
       </p>
       <div class="row small">

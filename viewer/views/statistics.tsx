@@ -1,5 +1,6 @@
 /** Statistics of a tensor: numbers, histogram, and the norms of rows and columns. */
 
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Export } from '../parts/export.js';
 import { formatBytes, formatInteger, formatPercent, shortNumber } from '../parts/format.js';
@@ -90,7 +91,7 @@ function Histogram({ name, result }: { name: string; result: TensorStatistics })
   const shown = (!isLog && clipped) || result.histogram;
   if (shown === null) return null;
   const { min, max, counts } = shown;
-  const isClipped = shown === clipped;
+  const isClipped = clipped !== null && shown === clipped;
   const width = (max - min) / counts.length;
   const valueText = (at: number) =>
     width === 0
@@ -99,8 +100,14 @@ function Histogram({ name, result }: { name: string; result: TensorStatistics })
   return (
     <section class="card">
       <div class="row">
-        <h2 class={note === null ? 'grow' : undefined}>Histogram</h2>
+        <h2 class={note === null && !isClipped ? 'grow' : undefined}>Histogram</h2>
         {note !== null && <span class="grow muted">{note}</span>}
+        {isClipped && (
+          <span class="grow muted small">
+            {formatInteger(clipped.below + clipped.above)} values are beyond the dashed lines; Log
+            shows all
+          </span>
+        )}
         <fieldset class="tabs">
           <legend class="hidden">Scale of counts</legend>
           <button type="button" aria-pressed={!isLog} onClick={() => setLog(false)}>
@@ -111,16 +118,10 @@ function Histogram({ name, result }: { name: string; result: TensorStatistics })
           </button>
         </fieldset>
       </div>
-      {isClipped && clipped !== null && (
-        <p class="muted small">
-          From 0.1 to 99.9 % of the values; {formatInteger(clipped.below + clipped.above)} are
-          beyond the dashed lines. Log shows all.
-        </p>
-      )}
       <Plot
         name={`histogram of ${name}`}
         series={[{ name: 'count', values: counts, colour: '#3b82c4' }]}
-        {...(isClipped && clipped !== null
+        {...(isClipped
           ? {
               beyond: [
                 beyond(clipped.below, statistics.min),
@@ -133,6 +134,7 @@ function Histogram({ name, result }: { name: string; result: TensorStatistics })
         xScale={linearScale(min, max, 7)}
         xTitle="value"
         xText={valueText}
+        height={170}
       />
     </section>
   );
@@ -175,9 +177,12 @@ export function Statistics({
   id,
   facts,
   findBroken,
+  children,
 }: {
   id: number;
   facts: NamedTensorSpec;
+  /** What is shown between the histogram and the norms. */
+  children: ComponentChildren;
   /** Called with the index of the first value that is NaN or infinite. */
   findBroken: (index: readonly number[] | null) => void;
 }) {
@@ -189,7 +194,7 @@ export function Statistics({
     { delay: 60, keep: true },
   );
   useEffect(() => findBroken(result?.brokenAt ?? null), [result]);
-  if (elements === 0) return null;
+  if (elements === 0) return <>{children}</>;
   const table = Object.entries(result?.statistics ?? {});
   return (
     <>
@@ -247,6 +252,7 @@ export function Statistics({
         </section>
         {result?.histogram && <Histogram name={name} result={result} />}
       </div>
+      {children}
       {result?.norms && <Norms name={name} norms={result.norms} />}
     </>
   );

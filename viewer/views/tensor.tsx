@@ -1,5 +1,6 @@
 /** A tensor: how it is stored, and its values. */
 
+import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { call } from '../client.js';
 import { Bytes, Count } from '../parts/amount.js';
@@ -31,7 +32,7 @@ function inWords(identifier: string): string {
 function Facts({ facts }: { facts: NamedTensorSpec }) {
   const { kind, shape, elements, byteLength, offset, file, quantization } = facts;
   return (
-    <dl class="facts card">
+    <dl class="facts line">
       <div>
         <dt>{quantization === null ? 'Dtype' : 'Scheme'}</dt>
         <dd>
@@ -83,11 +84,13 @@ function Values({
   facts,
   axes,
   plane,
+  children,
 }: {
   id: number;
   facts: NamedTensorSpec;
   axes: readonly Axis[];
   plane: Plane;
+  children: ComponentChildren;
 }) {
   const { name, kind, shape, bits, quantization } = facts;
   const [form, setForm] = useState<'values' | 'bits'>('values');
@@ -155,6 +158,7 @@ function Values({
           </button>
         </Export>
       </div>
+      {children}
       {note !== null && <Failure error={note} />}
       <Grid
         key={`${name}${formatSelection(axes, shape)}`}
@@ -184,31 +188,33 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
   return (
     <>
       <Facts facts={facts} />
-      <Statistics id={source.id} facts={facts} findBroken={setBrokenAt} />
-      {hasPair && second !== null && <TensorPair source={source} second={second} name={name} />}
-      <SelectionField
-        text={slice}
-        axes={axes}
-        shape={shape}
-        choose={(text) =>
-          go(addressWith({ view: 'tensor', tensor: name, slice: text }), { replace: true })
-        }
-      />
-      {problem !== null && <Failure error={problem} />}
-      <div class="beside">
-        {remainingAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
-          <HeatMap
-            key={formatSelection(axes, shape)}
-            id={source.id}
-            other={hasPair ? (second?.id ?? null) : null}
-            tensor={name}
-            axes={axes}
-            plane={plane}
-            broken={broken}
-          />
-        )}
-        <Values id={source.id} facts={facts} axes={axes} plane={plane} />
-      </div>
+      <Statistics id={source.id} facts={facts} findBroken={setBrokenAt}>
+        {hasPair && second !== null && <TensorPair source={source} second={second} name={name} />}
+        {problem !== null && <Failure error={problem} />}
+        <div class="beside">
+          {remainingAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
+            <HeatMap
+              key={formatSelection(axes, shape)}
+              id={source.id}
+              other={hasPair ? (second?.id ?? null) : null}
+              tensor={name}
+              axes={axes}
+              plane={plane}
+              broken={broken}
+            />
+          )}
+          <Values id={source.id} facts={facts} axes={axes} plane={plane}>
+            <SelectionField
+              text={slice}
+              axes={axes}
+              shape={shape}
+              choose={(text) =>
+                go(addressWith({ view: 'tensor', tensor: name, slice: text }), { replace: true })
+              }
+            />
+          </Values>
+        </div>
+      </Statistics>
     </>
   );
 }

@@ -104,6 +104,20 @@ describe('is there a NaN', () => {
   });
 });
 
+it('histogram, heat map and values of a tensor are in sight without scrolling', async () => {
+  const { page } = await show(viewOf(server, `open=broken.safetensors&tensor=${nameOf(0)}`));
+  const shown = [
+    page.getByRole('img', { name: /^histogram/ }),
+    page.getByRole('application', { name: /^Heat map/ }),
+    page.getByRole('gridcell').first(),
+  ];
+  for (const one of shown) {
+    const box = await one.boundingBox();
+    expect(box?.y).toBeGreaterThan(0);
+    expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThan(900);
+  }
+});
+
 it('the largest tensor is named', async () => {
   const { page } = await show(viewOf(server, 'open=broken.safetensors'));
   const storage = page.locator('section', {

@@ -90,7 +90,7 @@ describe('two models', () => {
     };
     expect(await shownAt()).toBe('[0, 0] = 0');
     const corner = async () => {
-      await map.hover({ position: { x: 3, y: 410 } });
+      await map.hover({ position: { x: 3, y: 255 } });
       await expect.poll(() => status.textContent()).toContain('[7, 0] =');
       return Number((await status.textContent())?.split('= ')[1]?.replace('−', '-'));
     };

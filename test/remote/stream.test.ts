@@ -130,7 +130,8 @@ describe('fetching ahead', () => {
     const stream = checkpoint.stream(options);
     await stream.next();
     const requested = (): number => Math.round(counted.byteLength / MIB) / 9;
-    await vi.waitFor(() => expect([requested(), counted.underWay]).toEqual([tensors, 0]));
+    const answered = (): void => expect([requested(), counted.underWay]).toEqual([tensors, 0]);
+    await vi.waitFor(answered, { timeout: 10_000 });
     await delay(20);
     expect(requested()).toBe(tensors);
     expect(counted.mostUnderWay).toBeLessThanOrEqual(concurrency);

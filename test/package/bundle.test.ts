@@ -259,6 +259,15 @@ test('importing loads no builtin that only writing needs', async () => {
   expect(loaded.filter((name) => needless.test(name))).toEqual([]);
 });
 
+test.each(['torch/zip-all-dtypes.pt', 'gguf/iq4_xs/expected.safetensors'])(
+  '`open` of %s loads neither zlib nor performance hooks',
+  async (name) => {
+    const path = join(root, 'test/fixtures', name);
+    const loaded = await measureInChild<string[]>('package/children/opening-builtins.mjs', [path]);
+    expect(loaded.filter((module) => / (?:zlib|perf_hooks)$/.test(module))).toEqual([]);
+  },
+);
+
 test('entries for browsers share their classes, and read quantized weights together', async () => {
   const { dequantize, open, RemoteError, select } = await import('../../lib/browser/index.js');
   const hub = await import('../../lib/browser/hub.js');

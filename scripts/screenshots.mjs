@@ -1,5 +1,5 @@
-// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `-- --all FOLDER` every view at three widths, light and
-// dark, to look at. It needs Chromium; `npx vitest run --project viewer` needs the same one.
+// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `--all FOLDER` every view at three widths,
+// light and dark, to look at. It needs Chromium; `npx vitest run --project viewer` needs the same one.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -126,20 +126,27 @@ export function Plot({
     }
     context.textBaseline = 'top';
     const scale = xScale ?? linearScale(0, slots, Math.min(slots, 6));
-    let end = 0;
-    for (const { value, label } of scale.ticks) {
-      if (xScale === undefined && !Number.isInteger(value)) continue;
+    const marks = scale.ticks.flatMap(({ value, label }) => {
       const place = scale.at(value);
-      if (place < -1e-9 || place > 1 + 1e-9) continue;
+      if (xScale === undefined && !Number.isInteger(value)) return [];
+      if (place < -1e-9 || place > 1 + 1e-9) return [];
       const align = place > 0.95 ? 'right' : place < 0.05 ? 'left' : 'center';
       const wide = context.measureText(label).width;
       const begin = LEFT + w * place - { left: 0, center: wide / 2, right: wide }[align];
-      // On a narrow screen not every mark has space for its number.
-      if (begin < end) continue;
-      end = begin + wide + 8;
-      context.textAlign = align;
-      context.fillText(label, LEFT + w * place, TOP + h + 5);
-    }
+      return [{ label, begin, end: begin + wide + 8 }];
+    });
+    // On a narrow screen not every mark has space for its number: every other one, then, from that of 0 on.
+    const zero = Math.max(
+      0,
+      marks.findIndex(({ label }) => label === '0'),
+    );
+    let every = 1;
+    const numbered = () => marks.filter((_, index) => (index - zero) % every === 0);
+    const overlaps = ({ begin }: { begin: number }, index: number, all: typeof marks) =>
+      begin < (all[index - 1]?.end ?? begin);
+    while (numbered().some(overlaps)) every++;
+    context.textAlign = 'left';
+    for (const { label, begin } of numbered()) context.fillText(label, begin, TOP + h + 5);
     context.textAlign = 'right';
     context.fillText(xTitle, width - RIGHT, TOP + h + 20);
     if (active !== null) {

@@ -37,7 +37,10 @@ const WORDINGS: Readonly<Record<string, Wording>> = {
   against: { here: ['against', 'pass --against hf://org/name'] },
   files: { here: ['files', '--files takes any files'] },
   token: { elsewhere: 'set HF_TOKEN' },
-  dequantize: { elsewhere: '`convert --dequantize BF16` does' },
+  dequantize: {
+    here: ['dequantize', 'pass --dequantize F16, BF16 or F32'],
+    elsewhere: '`convert --dequantize BF16` writes a dequantized copy',
+  },
   component: { here: ['component', 'pass --component, such as te2'] },
   unmatched: { here: ['unmatched', 'pass --unmatched skip to leave them out'] },
   assume: {},

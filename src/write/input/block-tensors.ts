@@ -2,6 +2,7 @@
  * Rejects tensors of GGUF blocks: safetensors has no dtype for them, and nothing would show that the bytes are codes.
  */
 
+import type { Advice } from '../../errors/advice.js';
 import { QuantizationError } from '../../errors/errors.js';
 import type { Quantization, TensorEntry } from '../../file/source/tensor-info.js';
 import { VIEW_OF } from '../../file/source/view.js';
@@ -13,14 +14,16 @@ interface Handle {
   entriesNow(): TensorEntry[];
 }
 
+const DEQUANTIZE: Advice = { option: 'dequantize', text: 'dequantize them' };
+
 /** The error for a tensor of blocks that is to be written; `scheme` names their type. */
 export function blockError(
   scheme: string,
   tensor: string,
   path: string | undefined,
 ): QuantizationError {
-  const message = `safetensors cannot hold blocks of ${scheme}: dequantize them`;
-  const context = { path, tensor };
+  const message = `safetensors cannot hold blocks of ${scheme}: ${DEQUANTIZE.text}`;
+  const context = { path, tensor, advice: [DEQUANTIZE] };
   return new QuantizationError('SAFETENSORS_QUANTIZATION_UNSUPPORTED', message, context);
 }
 

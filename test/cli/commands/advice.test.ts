@@ -104,6 +104,16 @@ it.each<[string[], RegExp]>([
   expect(stderr).not.toMatch(/unknownGlobals|maxShardSize|copyOtherFiles/);
 });
 
+it.each([
+  ['convert', /blocks of gguf-q4_k: pass --dequantize F16, BF16 or F32/],
+  ['split', /blocks of gguf-q4_k: pass --dequantize F16, BF16 or F32/],
+])('%s of GGUF names the flag that writes its blocks as numbers', async (command, message) => {
+  const source = join(root, 'test/fixtures/gguf/q4_k/model.gguf');
+  const { code, stderr } = await call([command, source, temporaryPath('out.safetensors')]);
+  expect(code).toBeGreaterThan(0);
+  expect(stderr).toMatch(message);
+});
+
 test('the command line has words for every advice of the library, and no others', () => {
   const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts') && !path.startsWith('cli'))

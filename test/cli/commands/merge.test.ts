@@ -175,7 +175,7 @@ const adapter = pathOf('peft-linear-f32', 'adapter');
 
 it.each<[ending: string, args: () => string[]]>([
   [
-    'dequantize it first: `convert --dequantize BF16` does',
+    'dequantize it first: `convert --dequantize BF16` writes a dequantized copy',
     () => [quantized(), '--adapter', adapter],
   ],
   ['which has the scale; keep it next to the adapter', () => [base, '--adapter', withoutConfig()]],

@@ -92,16 +92,17 @@ function writeFolder(files: Files): string {
   return folder;
 }
 
-/** Opens the folder through each door. */
+/** Opens the folder through each door. `safeOpen` assembles no distributed checkpoints: nor do the others here. */
 async function doors(files: Files, variant?: string): Promise<Record<string, Outcome>> {
   const options = { variant };
+  const remote = { variant, formats: ['safetensors'] } as const;
   const folder = writeFolder(files);
   hub.put(REPOSITORY, { files: Object.fromEntries(files) });
   const blobs = new Map(Array.from(files, ([name, content]) => [name, new Blob([content])]));
   return {
     local: await outcomeOf(() => safeOpen(folder, options)),
-    blobs: await outcomeOf(() => openRemote(blobs, options)),
-    hub: await outcomeOf(() => openRemote(SOURCE, options)),
+    blobs: await outcomeOf(() => openRemote(blobs, remote)),
+    hub: await outcomeOf(() => openRemote(SOURCE, remote)),
   };
 }
 

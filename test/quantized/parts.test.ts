@@ -179,7 +179,7 @@ it('progress is reported tile by tile, at most ten times a second', async () => 
   const tensor = (await dequantized(parse(bytes))).getTensor('m.weight');
   const remote = await dequantized(await openRemote(new Blob([bytes])));
   let now = 0;
-  const clock = vi.spyOn(Date, 'now').mockImplementation(() => (now += 101));
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 101));
   try {
     for (const read of [
       (options: object) => tensor.toFloat32Async(options),

@@ -227,7 +227,7 @@ describe.each(openers)('%s', (kind, open) => {
     await openTensor('C64').toFloat32Async({ rows: [1, 3], onProgress });
     expect(reports).toEqual([{ bytes: 128, totalBytes: 128 }]);
     let now = 0;
-    const clock = vi.spyOn(Date, 'now').mockImplementation(() => (now += 101));
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 101));
     try {
       reports.length = 0;
       await open(LARGE).getTensor('t').toFloat32Async({ onProgress });
@@ -338,7 +338,7 @@ describe('of a view, whose bytes are computed', () => {
     const reason = new Error('enough');
     const reports: number[] = [];
     let now = 0;
-    const clock = vi.spyOn(Date, 'now').mockImplementation(() => (now += 101));
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 101));
     try {
       const into = new Float32Array(3 * 2 ** 18);
       const work = view.getTensor('t').toFloat32Async({

@@ -124,6 +124,8 @@ const WEBPACK_IGNORE_ARGUMENT = 'WEBPACK_IGNORE_COMMENT__,';
 
 /** The path of an addon that a break of the line cuts: bundlers and other tools look for it as a whole. */
 const CUT_ADDON_PATH = /"([^"\\\n]*)\\\n([^"\\\n]*\.node)"/g;
+/** The same of what the path is relative to. */
+const CUT_IMPORT_META = /import(?:\n\.meta\.url|\.\nmeta\.url|\.meta\n\.url|\.meta\.\nurl)/g;
 
 /**
  * Removes the whitespace of a written file, 9 % of the text, writes `!0` for `true` and the like, and breaks its lines
@@ -139,8 +141,10 @@ function removeWhitespace(path) {
     ...{ format: 'esm', minifyWhitespace: true, minifySyntax: true, lineLimit: LINE_LIMIT },
     ...{ sourcemap: hasMap ? 'external' : false, sourcesContent: false },
   });
-  // The break comes before the path: the map has the same lines.
-  const code = written.code.replace(CUT_ADDON_PATH, '\n"$1$2"');
+  // The break comes before: the map has the same lines.
+  const code = written.code
+    .replace(CUT_ADDON_PATH, '\n"$1$2"')
+    .replace(CUT_IMPORT_META, '\nimport.meta.url');
   writeFileSync(path, code.replaceAll(WEBPACK_IGNORE_ARGUMENT, WEBPACK_IGNORE));
   if (hasMap) writeFileSync(`${path}.map`, written.map);
 }

@@ -1,5 +1,6 @@
 // Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `--all FOLDER` every view at three widths,
-// light and dark, to look at. It needs Chromium; `npx vitest run --project viewer` needs the same one.
+// light and dark, to look at. It needs Chromium; `npx vitest run --project viewer` needs the same one. The package has
+// one of the pictures: `pngquant --ext .png --force docs/viewer/*.png` makes them a third as long.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -96,7 +96,9 @@ describe('the tarball', () => {
         'convert-remote',
         'verify-values',
       ].map((name) => `lib/${name}.js`),
-      ...['dequantizing', 'inspection', 'inspect', 'cli'].map((name) => `lib/${name}.js`),
+      ...['dequantizing', 'distributed', 'inspection', 'inspect', 'cli'].map(
+        (name) => `lib/${name}.js`,
+      ),
       ...['get-east-asian-width', 'js-yaml', 'preact'].map((name) => `lib/licences/${name}.txt`),
       'lib/viewer/index.html.br',
       'lib/safetensors-mmap.1',

@@ -1,9 +1,9 @@
 /**
- * A server of rows under load, as an embedding server is. Arguments: METHOD FILE REQUESTS. METHOD says how rows are
- * read. A second process, whose method is `load`, asks over 64 connections for random rows, one after the other on each.
- * Prints the requests a second, the ms of a thousand, the 50th and 99th percentile of their ms, and the server's private
- * memory. An eighth as many requests come first and are not counted: servers run for days, and the engine compiles both
- * programs in the first second.
+ * A server of rows under load, as an embedding server is. Arguments: METHOD FILE REQUESTS. METHOD is how rows are read.
+ * A second process, whose method is `load`, requests random rows over 64 connections, one after the other on each.
+ * Prints the requests a second, the ms of a thousand, the 50th and 99th percentile of their ms, and the private memory
+ * of the server. An eighth as many requests come first and are not counted: servers run for days, and the engine
+ * compiles both programs in the first second.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

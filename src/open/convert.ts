@@ -22,9 +22,9 @@ import type { Source } from './sources/sources.js';
  * weight files of another source that would be replaced or deleted, the call is rejected before the first write, unless
  * `overwrite` is true.
  *
- * `source` may also be the address of a safetensors, GGUF or distributed model, `hf://org/name` or `https:`. Tensors are
- * written as they arrive. Call it again to continue after an error: complete files are not fetched again. To copy files as they
- * are, or to pass `token` and `headers`, call `download`.
+ * `source` may also be the address of a safetensors, GGUF or distributed model, `hf://org/name` or `https:`. Tensors
+ * are written as they arrive. Call it again to continue after an error: complete files are not fetched again. To copy
+ * files as they are, or to pass `token` and `headers`, call `download`.
  *
  * `source` may also be bytes of a safetensors file, a descriptor or `FileHandle`, a Blob, a Map of Blobs, or an object
  * with `byteLength` and `read`, as in `open`. `copyOtherFiles` needs a path or an address. Requested tensors are

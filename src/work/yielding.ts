@@ -33,8 +33,8 @@ const MAX_BLOCKED_MS = 5;
 export const ITEMS_PER_YIELD = 256;
 
 /**
- * When the work went on after the last yield, and the promise of the next one. By `Date`: the first use of `performance`
- * takes Node most of a millisecond.
+ * When the work went on after the last yield, and the promise of the next one. By `Date`: the first use of
+ * `performance` takes Node most of a millisecond.
  */
 let resumedAt = 0;
 let pending: Promise<void> | undefined;

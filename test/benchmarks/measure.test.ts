@@ -149,9 +149,9 @@ describe('a child', () => {
     return { file: process.execPath, args: ['--input-type=module', '-e', text] };
   };
 
-  test.runIf(process.platform === 'linux')('tells its private memory while it runs', async () => {
+  test.runIf(process.platform === 'linux')('reports its private memory while it runs', async () => {
     const text =
-      'const kept = Buffer.alloc(1e8, 1); setTimeout(() => console.log(kept.length), 100);';
+      'const retained = Buffer.alloc(1e8, 1); setTimeout(() => console.log(retained.length), 100);';
     let most = 0;
     const onMemory = (bytes: number) => {
       most = Math.max(most, bytes);

@@ -1,4 +1,4 @@
-/** Distributed checkpoints on a server, on the Hub and as Blobs: the same tensors as from a folder, fetched by ranges. */
+/** Distributed checkpoints on a server, on the Hub and as Blobs: the tensors of the folder, fetched by ranges. */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';

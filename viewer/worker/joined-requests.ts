@@ -1,4 +1,4 @@
-/** Joins requests for ranges of the page's server: a browser takes a millisecond for each, and a sample is thousands. */
+/** Joins requests for ranges of the page's server: a browser takes a millisecond for each of a sample's thousands. */
 
 /** Bytes of a header, at first. Longer ranges are requested one by one. */
 const MAX_RANGE = 100_000;
@@ -11,7 +11,7 @@ const MAX_QUERY = 6000;
 /** Requests at a time. Ranges that come meanwhile share the next. */
 const AT_ONCE = 2;
 
-/** A range that is wanted. */
+/** A requested range. */
 interface Waiting {
   readonly path: string;
   readonly range: string;

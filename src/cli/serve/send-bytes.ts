@@ -94,8 +94,8 @@ export class Outlet {
 }
 
 /**
- * Sends a range as the body of an answer whose head says its length, and ends the answer. Returns early when the reader
- * leaves.
+ * Sends a range as the body of an answer whose head declares its length, and ends the answer. Returns early when the
+ * reader leaves.
  *
  * @throws As `Outlet.send`. The answer has not ended then
  */

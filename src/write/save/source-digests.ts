@@ -29,7 +29,7 @@ interface TensorRange extends FileRange {
 
 /**
  * Returns the digests of the tensors: those that their files declare without reading a byte, so the caller must compare
- * them. Others have a keyed hash, too, which tells faster whether the bytes are the same when they are read again.
+ * them. Others have a keyed hash, too, which shows faster whether the bytes are the same when they are read again.
  *
  * @throws FileChangedError when a file ends early; errors of the system; `signal.reason`
  */

@@ -27,6 +27,7 @@ const QUICK = [
   'reshard into itself, dequantized',
   'saveCheckpoint of merged models',
   'convert to a folder',
+  'convert of GGUF, dequantized',
   'convert of a pipeline in an archive',
   'download of a folder',
   'download of a folder, repaired',

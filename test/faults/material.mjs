@@ -1,12 +1,12 @@
 // The files of the operations: tensors of several states, ways to make files of them, servers that have them.
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { crc32 } from 'node:zlib';
 import { saveCheckpoint, serialize } from '../../lib/index.js';
 
-const FIXTURES = fileURLToPath(new URL('../fixtures/torch/', import.meta.url));
+const FIXTURES = fileURLToPath(new URL('../fixtures/', import.meta.url));
 
 /** Elements of a tensor, and its length in bytes. */
 const LENGTH = 1000;
@@ -110,8 +110,10 @@ export function put(name, bytes) {
   };
 }
 
+/** A file or a folder of the fixtures. */
 export function copied(fixture) {
-  return (root) => copyFileSync(join(FIXTURES, fixture), join(root, fixture));
+  return (root) =>
+    cpSync(join(FIXTURES, fixture), join(root, basename(fixture)), { recursive: true });
 }
 
 export const empty = () => {};

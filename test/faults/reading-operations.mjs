@@ -30,7 +30,7 @@ export const opening = [
   ],
   [
     'open of torch',
-    copied('zip-all-dtypes.pt'),
+    copied('torch/zip-all-dtypes.pt'),
     async (root) =>
       using(await open(join(root, 'zip-all-dtypes.pt')), (opened) =>
         values(opened.keys().map((name) => [name, opened.getTensor(name)])),
@@ -38,15 +38,29 @@ export const opening = [
   ],
   [
     'open of NumPy',
-    copied('np-savez.npz'),
+    copied('torch/np-savez.npz'),
     async (root) =>
       using(await open(join(root, 'np-savez.npz')), (opened) =>
         values(opened.keys().map((name) => [name, opened.getTensor(name)])),
       ),
   ],
   [
+    'open of GGUF',
+    copied('gguf/q8_0/model.gguf'),
+    async (root) =>
+      using(await open(join(root, 'model.gguf')), (opened) =>
+        values(opened.keys().map((name) => [name, opened.getTensor(name)])),
+      ),
+  ],
+  [
+    'open of a distributed checkpoint',
+    copied('dcp/dcp-hf-two-ranks/ckpt'),
+    async (root) =>
+      using(await open(join(root, 'ckpt')), async (opened) => values(await opened.readTensors())),
+  ],
+  [
     'scanPickle',
-    copied('zip-all-dtypes.pt'),
+    copied('torch/zip-all-dtypes.pt'),
     async (root) => (await scanPickle(join(root, 'zip-all-dtypes.pt'))).verdict,
   ],
 ];

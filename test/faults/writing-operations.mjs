@@ -233,17 +233,29 @@ export const merging = [
 export const converting = [
   [
     'convert to a file, verified',
-    both(copied('zip-all-dtypes.pt'), file),
+    both(copied('torch/zip-all-dtypes.pt'), file),
     (root) => convert(join(root, 'zip-all-dtypes.pt'), pathIn(root), { overwrite: true }),
   ],
   [
     'convert to a folder',
-    both(copied('np-savez.npz'), checkpoint('model', SHARD)),
+    both(copied('torch/np-savez.npz'), checkpoint('model', SHARD)),
     (root) =>
       convert(join(root, 'np-savez.npz'), join(root, 'model'), {
         maxShardSize: 100,
         overwrite: true,
       }),
+  ],
+  [
+    'convert of GGUF, dequantized',
+    both(copied('gguf/q8_0/model.gguf'), file),
+    (root) =>
+      convert(join(root, 'model.gguf'), pathIn(root), { dequantize: 'F16', overwrite: true }),
+  ],
+  [
+    'convert of a distributed checkpoint',
+    both(copied('dcp/dcp-single/ckpt'), checkpoint('model', SHARD)),
+    (root) =>
+      convert(join(root, 'ckpt'), join(root, 'model'), { maxShardSize: 100, overwrite: true }),
   ],
   [
     'convert of a pipeline in an archive',

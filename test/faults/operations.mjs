@@ -24,7 +24,7 @@ export async function load(group) {
 
 /** Those whose target is the folder of a checkpoint. */
 const CHECKPOINTS =
-  /^(?:saveCheckpoint|reshard|convert to a folder|convert of a pipeline|download of a folder)/;
+  /^(?:saveCheckpoint|reshard|convert to a folder|convert of a (?:distributed|pipeline)|download of a folder)/;
 
 /** Groups that write. */
 const WRITING = ['save', 'edit', 'reshard', 'merge', 'convert', 'download'];

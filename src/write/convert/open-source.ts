@@ -71,7 +71,9 @@ export async function openConversionSource(
   }
   if (format === 'dcp') {
     const opened = await openDistributed(path, { ...COPIED, limits: options.limits }, signal);
-    return await openedSource(opened, { verify, dequantize, signal });
+    const source = await openedSource(opened, { verify, dequantize, signal });
+    // Tensors that are not collected yet would hold the descriptors of the files.
+    return { ...source, close: () => opened.close({ detach: true }) };
   }
   if (format === null) {
     throw lookInto(path, (start) => otherKind(start, 'a checkpoint or arrays', { path }));

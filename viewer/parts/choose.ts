@@ -69,11 +69,11 @@ export async function groupFiles(chosen: readonly ChosenFile[]): Promise<FileGro
     .map((files) => {
       const [{ path: label }] = files as [ChosenFile];
       const folder = folderOf(label);
-      const beside = configs.filter(({ path }) => folderOf(path) === folder);
+      const siblings = configs.filter(({ path }) => folderOf(path) === folder);
       return {
         label,
         files: new Map(
-          [...files, ...beside].map(({ path, file }) => [path.slice(folder.length), file]),
+          [...files, ...siblings].map(({ path, file }) => [path.slice(folder.length), file]),
         ),
         byteLength: files.reduce((sum, { file }) => sum + file.size, 0),
       };

@@ -4,7 +4,7 @@ import type { Poster, PosterRow } from '../poster.js';
 import { themeColour } from './canvas.js';
 import { inkOn } from './colour-maps.js';
 
-/** What a cell has besides its colour. Colour-blind readers see it, too: each has a shape. */
+/** What a cell has in addition to its colour. Colour-blind readers see it, too: each has a shape. */
 export type Mark = 'broken' | 'constant' | 'outlier' | null;
 
 /** What a poster shows. */

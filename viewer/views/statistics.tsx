@@ -213,7 +213,7 @@ export function Statistics({
           </button>
         </p>
       )}
-      <div class="beside unequal">
+      <div class="side-by-side unequal">
         <section class="card">
           <div class="row">
             <h2 class="grow">Statistics</h2>

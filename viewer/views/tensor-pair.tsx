@@ -78,7 +78,7 @@ export function TensorPair({
           ? `No difference${isSample ? ' seen in the sample' : ''}.`
           : `${formatPercent(differing, 1)} of the values differ, by ${shortNumber(maxError)} at most; ‖a − b‖ ÷ ‖a‖ is ${relative === null ? 'unknown, a is 0' : formatPercent(relative, 1)}.`}
       </p>
-      <div class="beside">
+      <div class="side-by-side">
         {histograms !== null && <Histograms name={name} histograms={histograms} />}
         <ScrollBox label="Numbers of both">
           <table>

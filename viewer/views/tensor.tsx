@@ -191,7 +191,7 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
       <Statistics id={source.id} facts={facts} findBroken={setBrokenAt}>
         {hasPair && second !== null && <TensorPair source={source} second={second} name={name} />}
         {problem !== null && <Failure error={problem} />}
-        <div class="beside">
+        <div class="side-by-side">
           {remainingAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
             <HeatMap
               key={formatSelection(axes, shape)}

@@ -22,7 +22,7 @@ import { branchesTo, treeRows } from './tree.js';
 import { byteMap } from './treemap.js';
 import { cells, formatTable, tensorFacts } from './values.js';
 
-/** What a call gets besides its arguments. */
+/** What a call gets in addition to its arguments. */
 interface Context<Name extends CallName> {
   readonly signal: AbortSignal;
   onProgress(progress: ProgressOf<Name>): void;

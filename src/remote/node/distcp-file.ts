@@ -62,10 +62,10 @@ export async function describeFile(
   for (let first = 0; first < sorted.length; first += PIECES_AT_ONCE) {
     const some = sorted.slice(first, first + PIECES_AT_ONCE);
     const ends = some.map((piece) => endsOf(piece, file, start.bytes.length));
-    const wanted = ends.flat();
-    if (wanted.length > 0) {
+    const requested = ends.flat();
+    if (requested.length > 0) {
       const fetching = { onProgress: undefined, maxGapByteLength: DEFAULT_MAX_GAP_BYTE_LENGTH };
-      await withScope([signal], (scope) => queue.fetch(wanted, fetching, scope));
+      await withScope([signal], (scope) => queue.fetch(requested, fetching, scope));
     }
     for (const [i, piece] of some.entries()) {
       const chunks = (ends[i] as PieceEnd[]).map(({ begin, memory: { bytes } }) => ({
@@ -143,7 +143,7 @@ function endsOf(
     });
 }
 
-/** Reads the description of a piece, and fetches what that needs besides the ends of the piece. */
+/** Reads the description of a piece, and fetches what that needs in addition to the ends of the piece. */
 async function describe(
   { tensor }: StoredPiece,
   known: KnownBytes,

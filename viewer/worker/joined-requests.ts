@@ -77,7 +77,10 @@ export function joinedFetch(
   let running = 0;
 
   const take = (server: string): Waiting[] => {
-    const all = (waiting.get(server) ?? []).filter(({ signal }) => signal?.aborted !== true);
+    const all = (waiting.get(server) ?? []).filter(({ signal, reject }) => {
+      if (signal?.aborted) reject(signal.reason);
+      return !signal?.aborted;
+    });
     let [length, bytes] = [0, 0];
     const count = all.findIndex(({ path, range, byteLength }, at) => {
       length += path.length + range.length + 2;
@@ -89,17 +92,17 @@ export function joinedFetch(
     return all.slice(0, taken);
   };
 
-  const ask = async (server: string, wanted: readonly Waiting[]): Promise<void> => {
+  const ask = async (server: string, requested: readonly Waiting[]): Promise<void> => {
     const controller = new AbortController();
-    let left = wanted.length;
-    for (const { signal, reject } of wanted) {
+    let left = requested.length;
+    for (const { signal, reject } of requested) {
       signal?.addEventListener('abort', () => {
         reject(signal.reason);
         if (--left === 0) controller.abort();
       });
     }
     const paths = new Map<string, string[]>();
-    const ordered = [...wanted].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
+    const ordered = [...requested].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
     for (const { path, range } of ordered) paths.set(path, [...(paths.get(path) ?? []), range]);
     const query = Array.from(paths, ([path, ranges]) => `${path}:${ranges.join('+')}`).join(',');
     try {
@@ -121,12 +124,12 @@ export function joinedFetch(
 
   const flush = async (server: string): Promise<void> => {
     if (running === AT_ONCE) return;
-    const wanted = take(server);
-    if (wanted.length === 0) return;
+    const requested = take(server);
+    if (requested.length === 0) return;
     running++;
     // The rest of long lists.
     void flush(server);
-    await ask(server, wanted);
+    await ask(server, requested);
     running--;
     setTimeout(flush, 0, server);
   };

@@ -1,6 +1,5 @@
 /** The page's side of the calls: starts the worker, and gives a promise for every call. */
 
-import workerText from 'worker-text';
 import type {
   ArgsOf,
   CallName,
@@ -42,8 +41,8 @@ interface TrustedScripts {
 }
 
 /** The page's policy lets one place make the address of a script: this one. */
-function scriptUrl(): string {
-  const url = URL.createObjectURL(new Blob([workerText], { type: 'text/javascript' }));
+function scriptUrl(script: string): string {
+  const url = URL.createObjectURL(new Blob([script], { type: 'text/javascript' }));
   const { trustedTypes } = globalThis as {
     trustedTypes?: { createPolicy(name: string, rules: TrustedScripts): TrustedScripts };
   };
@@ -53,12 +52,12 @@ function scriptUrl(): string {
 
 const pending = new Map<number, Pending>();
 let lastCall = 0;
-let started: Worker | undefined;
+let worker: Worker;
 
-function worker(): Worker {
-  if (started !== undefined) return started;
-  started = new Worker(scriptUrl());
-  started.onmessage = ({ data }: MessageEvent<Reply>) => {
+/** Starts the worker, before the first call. Its script is that of the page, since both contain the library. */
+export function startWorker(script: string): void {
+  worker = new Worker(scriptUrl(script));
+  worker.onmessage = ({ data }: MessageEvent<Reply>) => {
     const waiting = pending.get(data.call);
     if (waiting === undefined) return;
     if ('progress' in data) {
@@ -69,7 +68,7 @@ function worker(): Worker {
     if ('failure' in data) waiting.reject(new CallError(data.failure));
     else waiting.resolve(data.result);
   };
-  started.onerror = (event) => {
+  worker.onerror = (event) => {
     const message = `The worker of this page failed: ${event.message}`;
     for (const { reject } of pending.values()) {
       reject(
@@ -78,12 +77,6 @@ function worker(): Worker {
     }
     pending.clear();
   };
-  return started;
-}
-
-/** Starts the worker before its first call: its script takes as long as a small file. */
-export function startWorker(): void {
-  worker();
 }
 
 /** Calls the worker. Rejects at once when `signal` is aborted, and makes the worker end the call. */
@@ -105,9 +98,9 @@ export function call<Name extends CallName>(
     });
     signal?.addEventListener('abort', () => {
       if (!pending.delete(number)) return;
-      worker().postMessage({ cancel: number } satisfies Request);
+      worker.postMessage({ cancel: number } satisfies Request);
       reject(signal.reason);
     });
-    worker().postMessage({ call: number, name, args } satisfies Request);
+    worker.postMessage({ call: number, name, args } satisfies Request);
   });
 }

@@ -301,8 +301,8 @@ describe('the viewer', () => {
     expect(files.length).toBeGreaterThan(40);
     const isOutside = (path: string, module: string): boolean =>
       module.startsWith('.') && !posix.join(posix.dirname(path), module).startsWith('viewer/');
-    // The worker's text comes by the build; these are bundled.
-    const packages = ['worker-text', 'preact', 'preact/hooks'];
+    // These are bundled.
+    const packages = ['preact', 'preact/hooks'];
     const isKnown = (module: string): boolean =>
       packages.includes(module) || isBrowserEntry(module.replace('safetensors-mmap', '.'));
     const others = files.flatMap((path) =>

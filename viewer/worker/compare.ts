@@ -1,8 +1,7 @@
 /** What differs between two models: their tensors by name, and the values of those that both have. */
 
-import type { TensorSource } from 'safetensors-mmap';
-import { compare, compareTensors } from 'safetensors-mmap/inspect';
-import { dimensions, type TensorList } from './info.js';
+import { compareTensors } from 'safetensors-mmap/inspect';
+import type { TensorList } from './info.js';
 import { forEachAt, seldom } from './layers.js';
 import { readingOrder, sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
@@ -48,45 +47,27 @@ function positions({ names }: TensorList): Map<string, number> {
 }
 
 /**
- * The tensors of a list to be compared without their bytes. The scheme of a quantized weight takes the place of its
- * dtype: so one that is quantized in another way is changed, and one that cannot be dequantized is compared as it is
- * stored.
+ * Compares names, dtypes and shapes. The scheme of a quantized weight takes the place of its dtype: so one that is
+ * quantized in another way is changed, and one that cannot be dequantized is compared as it is stored.
  */
-function listed({ list }: Source): TensorSource {
-  const { names, kinds, kind, shapes, byteLength } = list;
-  const entries = names.map((name, at) => ({
-    ...{ name, dtype: kinds[kind[at] as number], shape: dimensions(shapes[at] as string) },
-    byteLength: byteLength[at],
-  }));
-  return { tensors: async () => entries } as unknown as TensorSource;
-}
-
-/** Compares names, dtypes and shapes. */
-export async function nameDifference(
-  first: Source,
-  second: Source,
-  signal: AbortSignal,
-): Promise<NameDifference> {
-  const found = await compare(listed(first), listed(second), { bytes: false, signal });
-  const [ofFirst, ofSecond] = [positions(first.list), positions(second.list)];
-  const before = (name: string): string => described(first.list, ofFirst.get(name) as number);
-  const after = (name: string): string => described(second.list, ofSecond.get(name) as number);
-  const haveShape = found.changed.filter(({ changed }) => changed === 'dtype').length;
-  return {
-    differing: [
-      ...found.added.map(
-        (name) => ({ difference: 'added', name, before: '', after: after(name) }) as const,
-      ),
-      ...found.removed.map(
-        (name) => ({ difference: 'removed', name, before: before(name), after: '' }) as const,
-      ),
-      ...found.changed.map(
-        ({ name }) =>
-          ({ difference: 'changed', name, before: before(name), after: after(name) }) as const,
-      ),
-    ],
-    comparable: found.unchanged + haveShape,
-  };
+export function nameDifference({ list: first }: Source, { list: second }: Source): NameDifference {
+  const [ofFirst, ofSecond] = [positions(first), positions(second)];
+  const differing: DifferingTensor[] = [];
+  let comparable = 0;
+  for (const [name, at] of ofSecond) {
+    if (ofFirst.has(name)) continue;
+    differing.push({ difference: 'added', name, before: '', after: described(second, at) });
+  }
+  for (const [name, at] of ofFirst) {
+    const [before, other] = [described(first, at), ofSecond.get(name)];
+    const after = other === undefined ? '' : described(second, other);
+    if (other !== undefined && first.shapes[at] === second.shapes[other]) comparable++;
+    if (before === after) continue;
+    differing.push({
+      ...{ difference: other === undefined ? 'removed' : 'changed', name, before, after },
+    });
+  }
+  return { differing, comparable };
 }
 
 /** Compares the values of tensors that both have with one shape: of samples at the same places, or all. */

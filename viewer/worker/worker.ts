@@ -56,7 +56,7 @@ const HANDLERS: Handlers = {
   layers: ({ id, whole }, { signal, onProgress }) =>
     layerStatistics(sourceOf(id), whole, signal, onProgress),
   map: ({ id, map }) => byteMap(sourceOf(id).list, map),
-  names: ({ id, other }, { signal }) => nameDifference(sourceOf(id), sourceOf(other), signal),
+  names: ({ id, other }) => nameDifference(sourceOf(id), sourceOf(other)),
   differ: ({ id, other, whole }, { signal, onProgress }) =>
     valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
   lora: ({ id, base }, { signal }) =>
@@ -108,12 +108,15 @@ async function answer(call: number, name: CallName, args: unknown): Promise<void
   }
 }
 
-scope.onmessage = ({ data }) => {
-  if ('cancel' in data) running.get(data.cancel)?.abort();
-  else {
-    const answered = answer(data.call, data.name, data.args);
-    if (!FIRST.includes(data.name)) return;
-    first.add(answered);
-    void answered.finally(() => first.delete(answered));
-  }
-};
+/** Answers the calls of the page that started this worker. */
+export function answerCalls(): void {
+  scope.onmessage = ({ data }) => {
+    if ('cancel' in data) running.get(data.cancel)?.abort();
+    else {
+      const answered = answer(data.call, data.name, data.args);
+      if (!FIRST.includes(data.name)) return;
+      first.add(answered);
+      void answered.finally(() => first.delete(answered));
+    }
+  };
+}

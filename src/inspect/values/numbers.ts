@@ -23,9 +23,19 @@ export function isInteger(dtype: Dtype): boolean {
 export function valueNumbers(tensor: Tensor): ArrayLike<number> {
   const { dtype } = tensor;
   if (dtype === 'I64' || dtype === 'U64') return Float64Array.from(tensor.data as never, Number);
-  const isPlain = isInteger(dtype) || dtype === 'BOOL' || dtype === 'F64';
-  if (isPlain || dtype === 'F32' || dtype === 'C64') return tensor.data as ArrayLike<number>;
-  return tensor.toFloat32();
+  return isConverted(dtype) ? tensor.toFloat32() : (tensor.data as ArrayLike<number>);
+}
+
+/** Whether JavaScript has no numbers of the dtype. */
+function isConverted(dtype: Dtype): boolean {
+  return !(isInteger(dtype) || ['BOOL', 'F32', 'F64', 'C64'].includes(dtype));
+}
+
+/** As `valueNumbers`; what would be new memory is in `memory` instead, if that is long enough. */
+export function valueNumbersIn(tensor: Tensor, memory: Float32Array): ArrayLike<number> {
+  const { dtype, elementCount } = tensor;
+  if (!isConverted(dtype) || elementCount > memory.length) return valueNumbers(tensor);
+  return tensor.toFloat32({ into: memory.subarray(0, elementCount) });
 }
 
 /** Whether a slice may begin at any element: packed elements may begin inside a byte. */

@@ -8,10 +8,13 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import { yieldIfDue } from '../../work/yielding.js';
 import { boxesOf } from './boxes.js';
-import { isByteSized, valueNumbers } from './numbers.js';
+import { isByteSized, valueNumbers, valueNumbersIn } from './numbers.js';
 
 /** Elements of a window. */
 const WINDOW_ELEMENTS = 2 ** 22;
+
+/** Elements to convert at a time for a comparison: the numbers of both tensors stay in a cache of the processor. */
+const COMPARED_ELEMENTS = 2 ** 15;
 
 /**
  * A tensor whose parts can be had. A `Tensor` is one; of a remote checkpoint it is `{ dtype, shape, slice: (...index)
@@ -103,14 +106,33 @@ export function requireTensor(name: string, tensor: unknown): void {
   throw argumentTypeError(name, 'a tensor, such as checkpoint.getTensor(name)', tensor);
 }
 
-/** The values of tensors of one shape, cut alike. Progress counts bytes of the first. */
+/** The values of tensors of one shape, cut alike, valid until the next. Progress counts bytes of the first. */
 export async function* alikeWindows(
   tensors: readonly SliceableTensor[],
   options: TransferOptions,
 ): AsyncGenerator<ValueWindow, void, void> {
+  const memories = tensors.map(() => new Float32Array(COMPARED_ELEMENTS));
   for await (const parts of alikeParts(tensors, options)) {
-    yield { values: parts.map(valueNumbers), parts };
+    for (const box of boxesIn(parts, COMPARED_ELEMENTS)) {
+      const cuts = parts.map((part) => part.slice(...box));
+      yield {
+        values: cuts.map((part, i) => valueNumbersIn(part, memories[i] as Float32Array)),
+        parts: cuts,
+      };
+    }
   }
+}
+
+/** Boxes of tensors of one shape; one, if elements share bytes. */
+function boxesIn(
+  tensors: readonly Pick<SliceableTensor, 'dtype' | 'shape'>[],
+  maxElements: number,
+): Iterable<SliceIndices> {
+  const [{ shape }] = tensors as readonly [SliceableTensor];
+  const isCut = elementCountOf(shape) > maxElements;
+  return isCut && tensors.every(({ dtype }) => isByteSized(dtype))
+    ? boxesOf(shape, maxElements)
+    : [[]];
 }
 
 /** Parts of tensors of one shape, cut alike, in the order of their bytes. Progress counts bytes of the first. */
@@ -136,13 +158,10 @@ async function* partsOf(
   tensors: readonly SliceableTensor[],
 ): AsyncGenerator<readonly Tensor[], void, void> {
   const [{ shape }] = tensors as readonly [SliceableTensor];
-  const count = elementCountOf(shape);
-  if (count === 0) return;
-  const isWhole = count <= WINDOW_ELEMENTS || !tensors.every(({ dtype }) => isByteSized(dtype));
-  const boxes: Iterable<SliceIndices> = isWhole ? [[]] : boxesOf(shape, WINDOW_ELEMENTS);
+  if (elementCountOf(shape) === 0) return;
   let ahead: Promise<readonly Tensor[]> | undefined;
   try {
-    for (const box of boxes) {
+    for (const box of boxesIn(tensors, WINDOW_ELEMENTS)) {
       const next = Promise.all(tensors.map(async (tensor) => await tensor.slice(...box)));
       // Its error is thrown when its turn comes.
       next.catch(() => {});

@@ -8,6 +8,9 @@ import type { Tensor } from '../../tensor/tensor.js';
 /** Tensors to read together: few requests, and little memory. */
 const READ_BYTE_LENGTH = 2 ** 24;
 
+/** Shorter tensors are copied in less time than asking whether they are in memory takes. */
+const MAPPED_BYTE_LENGTH = 2 ** 16;
+
 type NamedLength = Pick<TensorEntry, 'name' | 'byteLength'>;
 
 /** Several models by their folders: an open `Pipeline`. */
@@ -27,7 +30,10 @@ export function modelsOf(
   throw argumentTypeError(name, 'an open checkpoint or pipeline', source);
 }
 
-/** Tensors one after the other; short ones are read together, and long ones at hand are not read in advance. */
+/**
+ * Tensors one after the other: short ones are read together, off the event loop. Local ones that are long, or in the
+ * page cache, are views of the file.
+ */
 export async function* tensorsInTurn(
   source: TensorSource,
   entries: readonly NamedLength[],
@@ -36,8 +42,10 @@ export async function* tensorsInTurn(
   const lengthAt = (at: number): number => entries[at]?.byteLength ?? Number.POSITIVE_INFINITY;
   const local = isLocal(source) ? source : null;
   for (let begin = 0; begin < entries.length; ) {
-    if (local !== null && lengthAt(begin) > READ_BYTE_LENGTH) {
-      yield local.getTensor((entries[begin++] as NamedLength).name);
+    const entry = entries[begin] as NamedLength;
+    if (local !== null && isView(local, entry)) {
+      yield local.getTensor(entry.name);
+      begin++;
       continue;
     }
     let end = begin;
@@ -54,6 +62,13 @@ export async function* tensorsInTurn(
 interface LocalSource extends TensorSource {
   readonly local: true;
   getTensor(name: string): Tensor;
+  residency(name: string): number | null;
+}
+
+/** Whether a tensor is used where it is: reading it first takes too much memory, or saves no wait for the disk. */
+function isView(source: LocalSource, { name, byteLength }: NamedLength): boolean {
+  if (byteLength > READ_BYTE_LENGTH) return true;
+  return byteLength >= MAPPED_BYTE_LENGTH && (source.residency(name) ?? 0) >= byteLength;
 }
 
 function isLocal(source: TensorSource): source is LocalSource {

@@ -1,7 +1,7 @@
 /** Differences of values: usual and unusual values and their part of the sums. */
 import { describe, expect, it } from 'vitest';
 import { compareTensors, type TensorDifference } from '../../../src/inspect/values/difference.js';
-import { parse, serialize, type Tensor } from '../../support/api.js';
+import { DTYPES, parse, serialize, type Tensor } from '../../support/api.js';
 
 function tensorOf(values: readonly number[]): Tensor {
   const data = Float32Array.from(values);
@@ -64,6 +64,29 @@ describe('the difference of values', () => {
       differing: 1,
       maxError: 2,
     });
+  });
+
+  it.each([
+    ['BF16', [70_000]],
+    ['F16', [7, 10_000]],
+    ['F8_E4M3', [3, 40_000]],
+    ['F4', [3, 40_000]],
+    ['F6_E2M3', [70_000]],
+    ['F32', [70_000]],
+    ['I64', [70_000]],
+  ] as const)('finds one value among many of %s, wherever it is', async (dtype, shape) => {
+    const elements = shape.reduce((product, size) => product * size, 1);
+    const byteLength = (elements * DTYPES[dtype].bits) / 8;
+    const tensor = (bytes: Uint8Array): Tensor =>
+      parse(serialize({ t: { dtype, shape, data: bytes } })).getTensor('t');
+    const plain = tensor(new Uint8Array(byteLength));
+    for (const part of [0, 0.46, 0.47, 0.93, 0.94, 0.999_99]) {
+      const bytes = new Uint8Array(byteLength);
+      // One: the least significant bits of a value.
+      bytes[Math.floor(Math.floor(part * elements) * (byteLength / elements))] = 1;
+      const found = await compareTensors(plain, tensor(bytes));
+      expect(found).toMatchObject({ elements, differing: 1, relative: null });
+    }
   });
 
   it('finds integers of 64 bits that are equal as doubles', async () => {

@@ -73,7 +73,7 @@ export async function verifyEntries(
     }
   };
   const lease = storage.acquireDescriptor();
-  const checksums = crc32Parts({ fd: lease.fd, path }, totalBytes);
+  const checksums = crc32Parts({ fd: lease.fd, path }, storage, totalBytes);
   const joined = new JoinedCrc32();
   const addPart = (
     { range: { entry, byteLength }, begin, end }: Part<StoredRange>,

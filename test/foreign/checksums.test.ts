@@ -73,11 +73,21 @@ test('an abort ends it', async () => {
   );
 });
 
-describe('a long archive, which threads read', () => {
+describe.each([
+  ['mapped, read on this thread', 66, 'mmap'],
+  ['read on this thread', 66, 'read'],
+  ['which threads read', 257, 'read'],
+] as const)('a long archive, %s', (_, mebibytes, storage) => {
   const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
   const path = join(folder, 'long.zip');
-  const content = new Uint8Array(66 * 2 ** 20 + 3);
-  for (let at = 0; at < content.length; at += 1021) content[at] = at / 1021;
+  const content = new Uint8Array(mebibytes * 2 ** 20 + 3);
+  // The rest is a hole of the file.
+  const filled = content.subarray(0, 66 * 2 ** 20);
+  for (let at = 0; at < filled.length; at += 1021) filled[at] = at / 1021;
+  const writeContent = (): void => {
+    writeFileSync(path, filled);
+    truncateSync(path, content.length);
+  };
   const deflated = deflateRawSync(content.subarray(0, 100_000));
   /** Short and empty entries with gaps between them, long ones around the pieces of 4 MiB, and a deflated one. */
   const entries: ArchiveEntry[] = [];
@@ -109,13 +119,13 @@ describe('a long archive, which threads read', () => {
         entries[i] = { ...entry, crc32: crc32(content.subarray(entry.begin, entry.end)) };
       }
     }
-    writeFileSync(path, content);
+    writeContent();
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
   const opened = (): LeasableStorage => {
     const file = runSync(openRegularFile(path, path));
-    return runSync(openStorage(file, new Uint8Array(), { storage: 'read' }));
+    return runSync(openStorage(file, new Uint8Array(), { storage }));
   };
 
   test('passes, and reports all of its bytes', async () => {
@@ -158,7 +168,7 @@ describe('a long archive, which threads read', () => {
     truncateSync(path, 40 * 2 ** 20);
     const truncated = verifyEntries(storage, { entries, limits: {} }, {});
     await expect(truncated).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED' });
-    writeFileSync(path, content);
+    writeContent();
   });
 });
 

@@ -42,6 +42,8 @@ int ReadRange(int fd, const Range& range, uint8_t* target) {
 }  // namespace
 
 int ReadRanges(const Mapping& mapping, int fd, const RangeList& ranges, uint8_t* target) {
+  // For one range there is nothing to announce, whether it is in the page cache or not.
+  if (fd != -1 && ranges.count() == 1) return ReadRange(fd, ranges[0], target);
   // Ranges that are announced are on their way together, so the first one alone waits long.
   std::bitset<RangeList::kMaxRanges> missing;
   uint8_t* place = target;

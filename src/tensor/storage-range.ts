@@ -354,9 +354,18 @@ export class StorageRange {
    * by a reading storage are not checked once the file is closed.
    */
   verify(): void {
+    if (this.#isVerified()) this.#storage.verify();
+  }
+
+  /** As `verify`, before the bytes are copied: asks the system at most once a millisecond. */
+  verifyOften(): void {
+    if (this.#isVerified()) this.#storage.verifyOften();
+  }
+
+  #isVerified(): boolean {
     const { ended, closed, zeroCopy } = this.#storage;
     const isOwn = ended || (closed && !zeroCopy);
-    if (!isOwn || this.#resolved() === undefined) this.#storage.verify();
+    return !isOwn || this.#resolved() === undefined;
   }
 
   /** Returns a part of this range, `byteLength` bytes from `begin` on, with a separate buffer. */

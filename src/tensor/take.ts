@@ -166,7 +166,7 @@ export function takeFloats(
 
 /** Fills the output synchronously. */
 export function fillNow({ table, plan, fill }: Taking<unknown>): void {
-  table.source.verify();
+  table.source.verifyOften();
   const rows = table.source.hasRangeReads ? readRows(table, plan) : storedRows(table, plan);
   const windows = cut(0, plan.byteLength, windowLength(plan));
   for (const { begin, end } of windows) fill(rows, begin, end);
@@ -185,7 +185,7 @@ export async function fillYielding(
   const { source } = table;
   requireSignal(signal);
   signal?.throwIfAborted();
-  source.verify();
+  source.verifyOften();
   const windows = [...cut(0, plan.byteLength, windowLength(plan))];
   let coming = rowsInMemory(table, plan, windows[0]);
   for (const [i, { begin, end }] of windows.entries()) {

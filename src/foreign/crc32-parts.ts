@@ -70,8 +70,10 @@ function here(file: ReadFile, storage: Storage): Crc32Parts {
       await yieldIfDue();
       const buffer = free.pop() ?? new Uint8Array(PIECE_BYTE_LENGTH);
       const bytes = buffer.subarray(0, to - from);
-      if (storage.readCachedRanges?.(Float64Array.of(from, bytes.length), bytes) !== true)
-        await runAsync(readFully(read, bytes, from, file.path), undefined);
+      // Empty entries have a piece without bytes.
+      const isCached =
+        from < to && storage.readCachedRanges?.(Float64Array.of(from, to - from), bytes) === true;
+      if (!isCached) await runAsync(readFully(read, bytes, from, file.path), undefined);
       const found = parts.map(({ begin, end }) =>
         crc32(bytes.subarray(begin - from, end - from)),
       );

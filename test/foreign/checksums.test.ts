@@ -54,6 +54,11 @@ test.each(['mmap', 'read'] as const)('right ones pass, with the storage %s', asy
   expect(seen).toBe(8_999_999);
 });
 
+test.each(['mmap', 'read'] as const)('an empty one passes, with the storage %s', async (kind) => {
+  const entries = [entryOf(5, 5), entryOf(8_000_000, 8_000_000)];
+  await expect(verifyEntries(storageOf(kind), { entries, limits: {} }, {})).resolves.toBe(undefined);
+});
+
 test('a wrong one names its entry, even without bytes', async () => {
   const storage = storageOf('read');
   for (const [at, entry] of right.entries()) {

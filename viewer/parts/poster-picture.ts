@@ -24,6 +24,8 @@ export interface PosterPicture {
   markOf(tensor: number): Mark;
   /** Whether cells of 0 are empty, as those of tensors without a difference. */
   readonly isZeroEmpty: boolean;
+  /** The same of a second model, which has the lower half of every cell. */
+  readonly lower?: PosterPicture;
 }
 
 /** A cell by its row and column. */
@@ -192,6 +194,12 @@ function drawText(
   context.fillText(text, x + w / 2, y + h / 2 + 0.5);
 }
 
+/** A cell without a tensor. */
+function drawDot(context: CanvasRenderingContext2D, { x, y, w, h }: Box): void {
+  context.fillStyle = themeColour('line-strong');
+  context.fillRect(Math.round(x + w / 2) - 1, Math.round(y + h / 2) - 1, 2, 2);
+}
+
 function drawCell(
   context: CanvasRenderingContext2D,
   picture: PosterPicture,
@@ -203,11 +211,6 @@ function drawCell(
   const row = poster.rows[at.row] as PosterRow;
   const tensors = row.cells[at.column] as readonly number[];
   const value = (cells[at.row] as Float64Array)[at.column] as number;
-  if (tensors.length === 0) {
-    context.fillStyle = themeColour('line-strong');
-    context.fillRect(Math.round(x + w / 2) - 1, Math.round(y + h / 2) - 1, 2, 2);
-    return;
-  }
   const marks = new Set(tensors.map(markOf));
   const isEmpty = isZeroEmpty && value === 0;
   const known = tensors.map((one) => values[one] as number).filter((one) => !Number.isNaN(one));
@@ -269,7 +272,14 @@ export function drawPoster(
     drawLabel(context, row, active?.row === at, layout, { y, h });
     for (const column of layers.keys()) {
       const cell = { row: at, column };
-      drawCell(context, picture, cell, cellBox(layout, cell));
+      const box = cellBox(layout, cell);
+      if (row.cells[column]?.length === 0) drawDot(context, box);
+      else if (picture.lower === undefined) drawCell(context, picture, cell, box);
+      else {
+        const half = Math.ceil(box.h / 2);
+        drawCell(context, picture, cell, { ...box, h: half });
+        drawCell(context, picture.lower, cell, { ...box, y: box.y + half, h: box.h - half });
+      }
     }
     if (end === 0) continue;
     context.textAlign = 'left';

@@ -76,9 +76,12 @@ export function Poster({
     Enter: choose,
     Escape: () => setActive(null),
   };
+  const models = picture.lower === undefined ? [picture] : [picture, picture.lower];
   const table = () =>
     rows.flatMap(({ role }, row) =>
-      layers.map((layer, column) => [role, layer, picture.cells[row]?.[column] as number]),
+      layers.map((layer, column) => {
+        return [role, layer, ...models.map(({ cells }) => cells[row]?.[column] as number)];
+      }),
     );
   const shown = active !== null && tensorsOf(active).length > 0 ? active : null;
   const box = shown === null ? null : cellBox(layout, shown);
@@ -133,7 +136,10 @@ export function Poster({
         </span>
         <Export
           name={name}
-          table={{ columns: ['role', 'layer', 'value'], rows: table }}
+          table={{
+            columns: ['role', 'layer', ...(models.length === 1 ? ['value'] : ['a', 'b'])],
+            rows: table,
+          }}
           picture={() => posterCanvas(picture, frame)}
         />
       </figcaption>

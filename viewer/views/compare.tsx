@@ -1,9 +1,6 @@
 /** Two models side by side: names that differ, and how much values do, by layer. */
 
-import { useEffect, useMemo } from 'preact/hooks';
-import { pairOf, start, stop, workOf } from '../parts/background.js';
-import { isDark } from '../parts/canvas.js';
-import { cssColour, cssRamp, sequentialMap } from '../parts/colour-maps.js';
+import { useMemo } from 'preact/hooks';
 import { Export } from '../parts/export.js';
 import {
   fixedFormat,
@@ -13,33 +10,21 @@ import {
   formatPercent,
   plural,
 } from '../parts/format.js';
-import { cellText } from '../parts/measures.js';
 import { Failure } from '../parts/messages.js';
 import { wrapped } from '../parts/name.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
-import { Poster } from '../parts/poster.js';
-import type { PosterCell, PosterPicture } from '../parts/poster-picture.js';
-import { isSmall } from '../parts/sample.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
-import { go, viewAddress } from '../parts/use-address.js';
+import { viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
+import { useDifferences } from '../parts/use-differences.js';
 import { WorkRow } from '../parts/work-row.js';
-import {
-  cellValues,
-  colourLimit,
-  formatLayers,
-  layerMeans,
-  posterOf,
-  strongestLayers,
-} from '../poster.js';
+import { cellValues, formatLayers, posterOf, strongestLayers } from '../poster.js';
 import type { DifferingTensor, NameDifference, ValueDifferences } from '../worker/compare.js';
+import { Base } from './compare-base.js';
 import { adapterChanges, adapterHeadline, Lora, useAdapter } from './lora.js';
 import { Open } from './open.js';
-
-function percentText(share: number): string {
-  return formatPercent(share, 1);
-}
+import { SharePoster } from './share-poster.js';
 
 /** Rows of a list that are shown; all are saved. */
 const SHOWN = 200;
@@ -113,93 +98,6 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
   );
 }
 
-/** What a poster of shares is of. */
-interface SharesOf {
-  /** The source with the tensors. */
-  readonly source: OpenSource;
-  /** By position in its list; NaN where nothing is compared. */
-  readonly shares: Float64Array;
-  /** Shares of values that differ, if values are compared. */
-  readonly differing?: Float64Array;
-  readonly title: string;
-  readonly note: string;
-  /** Names the file that is saved. */
-  readonly name: string;
-  readonly sampleNote: string;
-  /** What a cell of 0 is. */
-  readonly none: string;
-}
-
-/** The poster of relative differences, or of changes by an adapter. */
-function SharePoster({ source, shares, differing, title, note, name, sampleNote, none }: SharesOf) {
-  const { list } = source;
-  const dark = isDark();
-  const drawn = useMemo(() => {
-    const poster = posterOf(list);
-    const cells = cellValues(poster, shares);
-    const tops = cells.map((row) => row.reduce((top, value) => Math.max(top, value || 0), 0));
-    const { limit, isClipped } = colourLimit(cells);
-    const map = sequentialMap(limit, dark);
-    const picture: PosterPicture = {
-      ...{ poster, cells, values: shares, isZeroEmpty: true },
-      colourOf: (_, value) => cssColour(map(value)),
-      text: (value) => cellText(100 * value),
-      ends: tops.map((top) => (top === 0 ? '–' : percentText(top))),
-      endTitle: 'row max',
-      // Values of which only one is NaN have no relative difference.
-      markOf: (at) => (shares[at] === 0 && (differing?.[at] as number) > 0 ? 'broken' : null),
-    };
-    const to = `${isClipped ? '≥ ' : ''}${percentText(limit)}`;
-    return { picture, map, limit, to, means: layerMeans(cells, poster.layers.length) };
-  }, [source, shares, dark]);
-  const { picture, map, limit, to, means } = drawn;
-  const { poster, cells } = picture;
-  if (poster.rows.length === 0) return null;
-  const describe = ({ row, column }: PosterCell): string => {
-    const { role, cells: tensors } = poster.rows[row] as (typeof poster.rows)[number];
-    const [at = 0] = tensors[column] ?? [];
-    const label = tensors[column]?.length === 1 ? list.names[at] : role;
-    const value = cells[row]?.[column] as number;
-    return `${label}: ${Number.isNaN(value) ? 'not compared' : percentText(value)}`;
-  };
-  return (
-    <section class="card">
-      <div class="row">
-        <h2>{title}</h2>
-        <span class="grow muted small">{note}, in %</span>
-      </div>
-      <Poster
-        name={name}
-        picture={picture}
-        frame={{
-          title: name,
-          info: title,
-          note: sampleNote,
-          scale: { title: note, from: '0', to },
-          rampColour: (place) => cssColour(map(place * limit)),
-        }}
-        ramp={cssRamp(map, 0, limit)}
-        describe={describe}
-        popover={(cell) => (
-          <>
-            <p class="mono small strong">{describe(cell)}</p>
-            <p class="muted small">
-              mean of layer {poster.layers[cell.column]}:{' '}
-              {percentText(means[cell.column] as number)}
-            </p>
-          </>
-        )}
-        onChoose={(at) => go(viewAddress('tensor', { tensor: list.names[at] as string }))}
-        legend={
-          <span class="row">
-            <span class="key" /> {none}
-          </span>
-        }
-      />
-    </section>
-  );
-}
-
 /** Positions of tensors with other values, the greatest relative difference first. */
 function differingOf({ relative, differing }: ValueDifferences): number[] {
   return [...relative.keys()]
@@ -255,8 +153,7 @@ function Values({
     <>
       <SharePoster
         source={source}
-        shares={relative}
-        differing={differing}
+        models={[{ shares: relative, differing }]}
         title="Relative difference by role and layer"
         note="‖a − b‖ ÷ ‖a‖"
         name={`relative difference of ${source.label} and ${second.label}`}
@@ -311,12 +208,11 @@ function Values({
 
 function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
   const { result: names, failure } = useCall('names', { id: source.id, other: second.id });
-  const { work, begin, stop: end } = useDifferences(source, second);
+  const { work, begin, stop: end, bytes, isExact } = useDifferences(source, second);
   const { result, isComplete } = work;
-  const bytes = useMemo(() => comparedBytes(source, second), [source, second]);
-  const isExact = isComplete && (work.isWhole || bytes.sample === bytes.all);
   const adapter = useAdapter(source, second);
   const changes = useMemo(() => adapter && adapterChanges(adapter), [adapter?.pairs]);
+  const hasBase = useSignal(slots.base).open !== null;
   const largest = result === null ? undefined : differingOf(result)[0];
   return (
     <div class="content">
@@ -337,7 +233,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
                 <a href={viewAddress('tensor', { tensor: source.list.names[largest] as string })}>
                   {wrapped(source.list.names[largest] as string)}
                 </a>
-                , {percentText(result?.relative[largest] as number)}
+                , {formatPercent(result?.relative[largest] as number, 1)}
               </>
             )}
           </p>
@@ -347,10 +243,11 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
         </button>
       </header>
       {failure !== null && <Failure error={failure} />}
+      {adapter === null && hasBase && <Base source={source} second={second} />}
       {adapter !== null && changes !== null && (
         <SharePoster
           source={adapter.base}
-          shares={changes}
+          models={[{ shares: changes }]}
           title="Change by role and layer"
           note="‖scale · up · down‖ ÷ ‖weight‖"
           name={`changes of ${adapter.base.label} by ${adapter.adapter.label}`}
@@ -381,119 +278,10 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
           )}
         </>
       )}
-      {adapter === null && <Base source={source} second={second} />}
+      {adapter === null && !hasBase && <Base source={source} second={second} />}
       {names !== null && adapter === null && <Names names={names} />}
     </div>
   );
-}
-
-/** Layers in which a tensor differs from the base. */
-function touchedLayers(base: OpenSource, { differing }: ValueDifferences): number[] {
-  const poster = posterOf(base.list);
-  const cells = cellValues(poster, differing);
-  return poster.layers.filter((_, column) => cells.some((row) => (row[column] as number) > 0));
-}
-
-/** `a touched layers 4–7, b 2, 3 and 7; both 7.` */
-function threeWay(base: OpenSource, first: ValueDifferences, second: ValueDifferences): string {
-  const [a, b] = [touchedLayers(base, first), touchedLayers(base, second)];
-  const shared = a.filter((layer) => b.includes(layer));
-  const inWords = (layers: readonly number[]): string =>
-    layers.length === 0 ? 'none' : formatLayers(layers);
-  return `a touched layers ${inWords(a)}, b ${inWords(b)}; both ${inWords(shared)}.`;
-}
-
-/** The differences of two sources, which begin by themselves where bytes are local. */
-function useDifferences(base: OpenSource, other: OpenSource) {
-  const pair = pairOf(base, other);
-  const work = useSignal(workOf('differ', pair));
-  const begin = (whole: boolean) =>
-    void start('differ', pair, { id: base.id, other: other.id, whole });
-  useEffect(() => {
-    const isLocal = base.place.kind !== 'url' && other.place.kind !== 'url';
-    if (work.result === null && !work.isRunning && isLocal) begin(isSmall(base) && isSmall(other));
-  }, [pair]);
-  return { work, begin, stop: () => stop('differ', pair) };
-}
-
-/** Two models and the one that both were made from. */
-function WithBase({
-  base,
-  source,
-  second,
-}: {
-  base: OpenSource;
-  source: OpenSource;
-  second: OpenSource;
-}) {
-  const a = useDifferences(base, source);
-  const b = useDifferences(base, second);
-  const isKnown = a.work.isComplete && b.work.isComplete;
-  return (
-    <section class="card" data-slot="base">
-      <div class="row">
-        <h2 class="grow">
-          {isKnown && a.work.result !== null && b.work.result !== null
-            ? threeWay(base, a.work.result, b.work.result)
-            : `Next to ${base.label}`}
-        </h2>
-        <button type="button" onClick={() => close('base')}>
-          Close the base
-        </button>
-      </div>
-      {(
-        [
-          ['a', source, a],
-          ['b', second, b],
-        ] as const
-      ).map(([letter, other, { work, begin, stop: end }]) => (
-        <div key={letter}>
-          <WorkRow
-            work={work}
-            label={`Comparing ${letter} with the base`}
-            verb={{ sample: `Compare a sample of ${letter},`, all: `Compare all of ${letter}` }}
-            bytes={comparedBytes(base, other)}
-            begin={begin}
-            stop={end}
-          />
-          {work.failure !== null && <Failure error={work.failure} />}
-          {work.result !== null && (
-            <SharePoster
-              source={base}
-              shares={work.result.relative}
-              differing={work.result.differing}
-              title={`${letter}: ${other.label}`}
-              note="‖base − model‖ ÷ ‖base‖"
-              name={`relative difference of ${base.label} and ${other.label}`}
-              sampleNote={work.isWhole ? 'Of all values' : 'From a sample'}
-              none="no difference"
-            />
-          )}
-        </div>
-      ))}
-    </section>
-  );
-}
-
-/** The base of two models, or the ways to open it. */
-function Base({ source, second }: { source: OpenSource; second: OpenSource }) {
-  const { open: base, opening } = useSignal(slots.base);
-  if (base !== null) return <WithBase base={base} source={source} second={second} />;
-  return (
-    <details class="card" open={opening !== null}>
-      <summary>Add the model that both were made from</summary>
-      <Open slot="base" />
-    </details>
-  );
-}
-
-/** Bytes of the first that are read to compare all, and a sample. */
-function comparedBytes(
-  { overview: { sample }, place }: OpenSource,
-  second: OpenSource,
-): { sample: number; all: number } {
-  const isRequested = place.kind !== 'files' || second.place.kind !== 'files';
-  return { sample: isRequested ? sample.requests : sample.files, all: sample.all };
 }
 
 /** The view of two sources; without a second one the ways to open it. */

@@ -1,7 +1,7 @@
 /** A second model, and a base: sentences, histograms over one range, differences in the heat map; keys of the page. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { PageServer } from '../../../src/cli/serve/server.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
@@ -58,16 +58,73 @@ beforeAll(async () => {
 /** Faults but those of files that are not there: Chromium writes of a missing configuration in its console. */
 const real = (faults: readonly string[]) => faults.filter((fault) => !fault.includes('404'));
 
+/** Colours of the two halves of a cell in the only row of a poster of 390 px. */
+async function sidesAt(poster: Locator, layer: number): Promise<string> {
+  const halves = await poster.evaluate((element, column) => {
+    const canvas = element as unknown as HTMLCanvasElement;
+    const context = canvas.getContext('2d') as CanvasRenderingContext2D;
+    const ratio = canvas.width / canvas.clientWidth;
+    // As `posterLayout`: labels, then columns.
+    const left = Math.min(184, Math.max(124, canvas.clientWidth - 40 * 6));
+    const at = (share: number) => left + ((column + share) * (canvas.clientWidth - left)) / 6;
+    const colour = (x: number, y: number) =>
+      Array.from(context.getImageData(x * ratio, y * ratio, 1, 1).data.subarray(0, 3));
+    // The middle of each half, and its edge, which is outlined where a value is NaN.
+    return [8, 22].map((y) => [colour(at(0.5), y), colour(Math.round(at(0)) + 1, y)]);
+  }, layer);
+  const sideOf = ([middle = [], edge = []]: number[][]): string => {
+    const [red = 0, green = 0, blue = 0] = middle;
+    const [edgeRed = 0, edgeGreen = 0, edgeBlue = 0] = edge;
+    if (edgeRed > edgeGreen + 60 && edgeBlue > edgeGreen + 60) return 'nan';
+    if (Math.max(red, green, blue) - Math.min(red, green, blue) < 12) return 'none';
+    return blue > red ? 'blue' : 'orange';
+  };
+  return halves.map((half) => sideOf(half as number[][])).join(' ');
+}
+
 describe('two models', () => {
   it('with the one that both were made from: which layers each touched', async () => {
     const address = 'open=one.safetensors&with=two.safetensors&base=base.safetensors&view=compare';
     const { page, faults } = await show(viewOf(server, address));
     await page.getByText('a touched layers 2–4, b 1, 4 and 5; both 4.').waitFor();
-    const name = 'relative difference of base.safetensors and one.safetensors';
+    const name = 'changes of base.safetensors in a, one.safetensors, and b, two.safetensors';
     const saved = JSON.parse(await savedText(page, `Save ${name} as JSON`));
-    expect(saved.map(({ value }: { value: number }) => value)).toEqual([0, 0, 1, 1, 1, 0]);
+    const columns = (key: 'a' | 'b') => saved.map((row: Record<string, number>) => row[key]);
+    expect(columns('a')).toEqual([0, 0, 1, 1, 1, 0]);
+    expect(columns('b')).toEqual([0, 0, 0, 0, 1, 1]);
     await expectAccessible(page);
     expect(real(faults)).toEqual([]);
+  });
+
+  it('split the cells of the poster: a above, b below', async () => {
+    const address = 'open=one.safetensors&with=two.safetensors&base=base.safetensors&view=compare';
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const { page } = await show(viewOf(server, address), {
+        ...{ colorScheme, viewport: { width: 390, height: 844 } },
+      });
+      await page.getByText('a touched layers 2–4, b 1, 4 and 5; both 4.').waitFor();
+      const poster = page.getByRole('application', { name: /^changes of base/ });
+      await poster.focus();
+      const card = page.locator('section', { has: poster });
+      const described = [];
+      const sides = [];
+      for (let layer = 0; layer < LAYERS; layer++) {
+        await page.keyboard.press(layer === 0 ? 'Home' : 'ArrowRight');
+        const status = card.getByRole('status');
+        await expect.poll(() => status.textContent()).toContain(nameOf(layer));
+        described.push((await status.textContent())?.split(': ')[1]);
+        sides.push(await sidesAt(poster, layer));
+      }
+      expect(described).toEqual([
+        ...['a 0 %, b 0 %', 'a 0 %, b NaN in one only', 'a 100 %, b 0 %', 'a 100 %, b 0 %'],
+        ...['a 100 %, b 100 %', 'a 0 %, b 100 %'],
+      ]);
+      expect(sides).toEqual([
+        ...['none none', 'none nan', 'blue none', 'blue none', 'blue orange', 'none orange'],
+      ]);
+      await expectAccessible(page);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+    }
   });
 
   it('have a tensor next to each other', async () => {

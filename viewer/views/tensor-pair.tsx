@@ -20,6 +20,18 @@ const ROWS = [
   ['Zeros', 'zero'],
 ] as const;
 
+/** Quotients so near to 1 differ from it by rounding only. */
+const ROUNDING = 1e-12;
+
+/** `0.9978`; tensors in nearly one direction are not shown as if they were in one. */
+function formatCosine(cosine: number | null): string {
+  if (cosine === null) return '–';
+  const size = Math.abs(cosine);
+  const text =
+    size > 1 - ROUNDING ? '1' : size > 0.999999 ? '0.999999…' : `${Number(size.toFixed(6))}`;
+  return cosine < 0 && text !== '0' ? `−${text}` : text;
+}
+
 function Histograms({
   name,
   histograms: { min, max, counts },
@@ -62,7 +74,8 @@ export function TensorPair({
   const { result, failure } = useCall('pair', args);
   if (failure !== null) return <Failure error={failure} />;
   if (result === null) return null;
-  const { statistics, histograms, relative, differing, maxError, isSample } = result;
+  const { statistics, histograms, relative, cosine, differing, maxError, isSample } = result;
+  const areFinite = statistics.every(({ nan, infinite }) => nan + infinite === 0);
   const labels = [source.label, second.label] as const;
   return (
     <section class="card">
@@ -78,6 +91,18 @@ export function TensorPair({
           ? `No difference${isSample ? ' seen in the sample' : ''}.`
           : `${formatPercent(differing, 1)} of the values differ, by ${shortNumber(maxError)} at most; ‖a − b‖ ÷ ‖a‖ is ${relative === null ? 'unknown, a is 0' : formatPercent(relative, 1)}.`}
       </p>
+      <dl class="facts line">
+        <div>
+          <dt>
+            Cosine of a and b{isSample && ', in the sample'}
+            {!areFinite && ', of values finite in both'}
+          </dt>
+          <dd>
+            {formatCosine(cosine)}
+            {cosine === null && <small> undefined: a or b has no finite values other than 0</small>}
+          </dd>
+        </div>
+      </dl>
       <div class="side-by-side">
         {histograms !== null && <Histograms name={name} histograms={histograms} />}
         <ScrollBox label="Numbers of both">

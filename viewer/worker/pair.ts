@@ -24,6 +24,8 @@ export interface TensorPair {
   } | null;
   /** ‖a − b‖ ÷ ‖a‖; null where a is 0. */
   readonly relative: number | null;
+  /** Cosine similarity of the values that are finite in both; null where one is 0. */
+  readonly cosine: number | null;
   /** Share of values that differ. */
   readonly differing: number;
   readonly maxError: number | null;
@@ -68,6 +70,7 @@ export async function tensorPair(
       ? { min: shown.min, max: shown.max, counts: counts.map((each) => each?.counts ?? []) }
       : null,
     relative: found.relative,
+    cosine: found.cosine,
     differing: found.differing / Math.max(1, found.elements),
     maxError: found.maxError,
     isSample: selectedElements(axes) < elements,

@@ -33,6 +33,29 @@ function model(changed: readonly number[], broken = -1): Entry[] {
   });
 }
 
+/** Values of two tensors, and what the page shows as their cosine. */
+const COSINES: Readonly<Record<string, readonly [number[], number[], string]>> = {
+  half_right: [[1, 0], [1, 1], '0.707107'],
+  opposite: [[1, -2], [-2, 4], '−1'],
+  across: [[1, 0], [-1e-9, 1], '0'],
+  nearly: [[1, 0], [1, 1e-4], '0.999999…'],
+  same: [[0.1, 0.7], [0.1, 0.7], '1'],
+  zero: [[0, 0], [1, 2], '– undefined: a or b has no finite values other than 0'],
+  broken: [[1, 5, Number.NaN, 7], [2, 10, 3, Number.POSITIVE_INFINITY], '1'],
+};
+
+function cosineModel(side: 0 | 1): Entry[] {
+  const small = Object.entries(COSINES).map(([name, values]): Entry => {
+    const all = Float32Array.from(values[side]);
+    return { name, dtype: 'F32', shape: [all.length], bytes: new Uint8Array(all.buffer) };
+  });
+  const long = new Float32Array(600 * 600).fill(side + 1);
+  return [
+    ...small,
+    { name: 'long', dtype: 'F32', shape: [600, 600], bytes: new Uint8Array(long.buffer) },
+  ];
+}
+
 let server: PageServer;
 let single: PageServer;
 
@@ -46,6 +69,8 @@ beforeAll(async () => {
     write('base.safetensors', model([])),
     write('one.safetensors', model([2, 3, 4])),
     write('two.safetensors', model([4, 5], 1)),
+    write('cosine-a.safetensors', cosineModel(0)),
+    write('cosine-b.safetensors', cosineModel(1)),
   );
   const only = join(folder, 'only');
   mkdirSync(only);
@@ -163,6 +188,30 @@ describe('two models', () => {
     await page.getByRole('button', { name: 'Blink' }).click();
     await page.getByRole('button', { name: 'b', exact: true, pressed: true }).waitFor();
     await page.getByRole('button', { name: 'a', exact: true, pressed: true }).waitFor();
+    expect(real(faults)).toEqual([]);
+  });
+});
+
+describe('the cosine of a tensor of two models', () => {
+  it('is exact or of a sample, and undefined for zeros', async () => {
+    const address = 'open=cosine-a.safetensors&with=cosine-b.safetensors';
+    const { page, faults } = await show(viewOf(server, `${address}&tensor=same`));
+    const shown = async (name: string) => {
+      await page.evaluate(`location.hash = '${address}&tensor=${name}'`);
+      await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+      const list = page.locator('section', { hasText: 'Next to cosine-b' }).locator('dl');
+      await list.getByText('Cosine of a and b').waitFor();
+      return [await list.locator('dt').textContent(), await list.locator('dd').textContent()];
+    };
+    const [exact, sample] = ['Cosine of a and b', 'Cosine of a and b, in the sample'];
+    const expected = Object.entries(COSINES).map(([name, [, , text]]) => [
+      name,
+      [name === 'broken' ? `${exact}, of values finite in both` : exact, text],
+    ]);
+    for (const [name, texts] of expected)
+      expect([name, await shown(name as string)]).toEqual([name, texts]);
+    expect(await shown('long')).toEqual([sample, '1']);
+    await expectAccessible(page);
     expect(real(faults)).toEqual([]);
   });
 });

@@ -83,11 +83,20 @@ beforeAll(async () => {
 /** Faults but those of files that are not there: Chromium writes of a missing configuration in its console. */
 const real = (faults: readonly string[]) => faults.filter((fault) => !fault.includes('404'));
 
+/** What tests use of a canvas. */
+interface Canvas {
+  readonly width: number;
+  readonly clientWidth: number;
+  getContext(kind: '2d'): {
+    getImageData(x: number, y: number, width: number, height: number): { data: Uint8ClampedArray };
+  };
+}
+
 /** Colours of the two halves of a cell in the only row of a poster of 390 px. */
 async function sidesAt(poster: Locator, layer: number): Promise<string> {
   const halves = await poster.evaluate((element, column) => {
-    const canvas = element as unknown as HTMLCanvasElement;
-    const context = canvas.getContext('2d') as CanvasRenderingContext2D;
+    const canvas = element as unknown as Canvas;
+    const context = canvas.getContext('2d');
     const ratio = canvas.width / canvas.clientWidth;
     // As `posterLayout`: labels, then columns.
     const left = Math.min(184, Math.max(124, canvas.clientWidth - 40 * 6));

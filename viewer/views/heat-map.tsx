@@ -10,6 +10,7 @@ import type { Plane } from '../parts/plane.js';
 import { useCall } from '../parts/use-call.js';
 import { type Axis, remainingAxes } from '../selection.js';
 import type { Heat, HeatWindow } from '../worker/heat.js';
+import { HeatEdges } from './heat-edges.js';
 
 const HEIGHT = 264;
 
@@ -312,7 +313,7 @@ export function HeatMap({
         {isRunning && ' Reading …'}
       </p>
       {failure !== null && <Failure error={failure} />}
-      <div class="heat">
+      <HeatEdges picture={picture} sight={sight} plane={plane} height={HEIGHT}>
         <canvas
           ref={ref}
           role="application"
@@ -356,7 +357,7 @@ export function HeatMap({
           }}
           onPointerLeave={() => setPointed(null)}
         />
-      </div>
+      </HeatEdges>
       <p class="mono small" role="status">
         {pointed === null
           ? 'Drag to move; Ctrl and the wheel or a double click to zoom.'

@@ -201,6 +201,60 @@ describe('two models', () => {
   });
 });
 
+/** The greatest RMS of the rows and of the columns of a matrix of the models, with its position. */
+function greatestEdges(all: Float32Array): { row: string; column: string } {
+  const [rows = 0, columns = 0] = SHAPE;
+  const greatest = (of: string, lines: number[][]) => {
+    const rms = lines.map((line) => Math.sqrt(line.reduce((s, v) => s + v * v, 0) / line.length));
+    const most = Math.max(...rms);
+    return `${Number(most.toPrecision(5))} in ${of} ${rms.indexOf(most)}`;
+  };
+  const line = (count: number, at: (i: number) => number) =>
+    Array.from({ length: count }, (_, i) => all[at(i)] as number);
+  return {
+    row: greatest(
+      'row',
+      Array.from({ length: rows }, (_, r) => line(columns, (i) => r * columns + i)),
+    ),
+    column: greatest(
+      'column',
+      Array.from({ length: columns }, (_, c) => line(rows, (i) => i * columns + c)),
+    ),
+  };
+}
+
+describe('the edges of the heat map', () => {
+  it('have the RMS of rows and columns, of what is shown', async () => {
+    const address = `open=base.safetensors&with=one.safetensors&tensor=${nameOf(2)}`;
+    const { page, faults } = await show(viewOf(server, address));
+    for (const [mode, factor] of [
+      ['a', 1],
+      ['b', 2],
+    ] as const) {
+      await page.getByRole('button', { name: mode, exact: true }).click();
+      const { row, column } = greatestEdges(values(2).map((value) => factor * value));
+      await page
+        .getByText(
+          `Bars at the edges: RMS of the finite values shown, greatest ${row} and ${column}.`,
+        )
+        .waitFor();
+      await page.getByRole('img', { name: `RMS of rows: greatest ${row}` }).waitFor();
+    }
+    // Only the longest bar reaches the end of the strip, in the column that the text has.
+    const strip = page.getByRole('img', { name: /^RMS of columns/ });
+    const longest = await strip.evaluate((element) => {
+      const canvas = element as unknown as Canvas;
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, 1);
+      const reds = [...data].filter((_, at) => at % 4 === 0);
+      return Math.floor((12 * (reds.indexOf(Math.min(...reds)) + 0.5)) / canvas.width);
+    });
+    const { column } = greatestEdges(values(2));
+    expect(longest).toBe(Number(column.split(' ').at(-1)));
+    await expectAccessible(page);
+    expect(real(faults)).toEqual([]);
+  });
+});
+
 describe('the cosine of a tensor of two models', () => {
   it('is exact or of a sample, and undefined for zeros', async () => {
     const address = 'open=cosine-a.safetensors&with=cosine-b.safetensors';

@@ -74,9 +74,7 @@ function here(file: ReadFile, storage: Storage): Crc32Parts {
       const isCached =
         from < to && storage.readCachedRanges?.(Float64Array.of(from, to - from), bytes) === true;
       if (!isCached) await runAsync(readFully(read, bytes, from, file.path), undefined);
-      const found = parts.map(({ begin, end }) =>
-        crc32(bytes.subarray(begin - from, end - from)),
-      );
+      const found = parts.map(({ begin, end }) => crc32(bytes.subarray(begin - from, end - from)));
       free.push(buffer);
       return found;
     },

@@ -56,7 +56,9 @@ test.each(['mmap', 'read'] as const)('right ones pass, with the storage %s', asy
 
 test.each(['mmap', 'read'] as const)('an empty one passes, with the storage %s', async (kind) => {
   const entries = [entryOf(5, 5), entryOf(8_000_000, 8_000_000)];
-  await expect(verifyEntries(storageOf(kind), { entries, limits: {} }, {})).resolves.toBe(undefined);
+  await expect(verifyEntries(storageOf(kind), { entries, limits: {} }, {})).resolves.toBe(
+    undefined,
+  );
 });
 
 test('a wrong one names its entry, even without bytes', async () => {

@@ -72,12 +72,13 @@ const NUMBER_OF_ADAPTERS = /(?<![^._/])\d+(?![^._/])/g;
 
 /** Splits a name into its layer and its role there. */
 export function layerPlace(name: string): LayerPlace {
-  const pattern = name.search(NUMBER) === -1 ? NUMBER_OF_ADAPTERS : NUMBER;
-  const [first] = name.match(pattern) ?? [];
-  return {
-    role: name.replaceAll(pattern, '*'),
-    layer: first === undefined ? null : Number(first),
+  let layer = null as number | null;
+  const leaveOpen = (number: string): string => {
+    layer ??= Number(number);
+    return '*';
   };
+  const role = name.replace(NUMBER, leaveOpen);
+  return { role: layer === null ? name.replace(NUMBER_OF_ADAPTERS, leaveOpen) : role, layer };
 }
 
 /** A row of the poster. */
@@ -128,8 +129,16 @@ interface PosterTensors {
   readonly part: Uint8Array;
 }
 
-/** Makes the poster of tensors. Buffers are no weights: they have no row. */
-export function posterOf({ names, shapes, part }: PosterTensors): Poster {
+const posters = new WeakMap<PosterTensors, Poster>();
+
+/** Makes the poster of tensors, once. Buffers are no weights: they have no row. */
+export function posterOf(tensors: PosterTensors): Poster {
+  const found = posters.get(tensors) ?? makePoster(tensors);
+  posters.set(tensors, found);
+  return found;
+}
+
+function makePoster({ names, shapes, part }: PosterTensors): Poster {
   const places = names.map(layerPlace);
   const parts = Array.from(part, (at) => PARTS[at]?.[0]);
   const numbers = new Set(

@@ -134,9 +134,9 @@ export class LogicalModel {
     return [...this.#plan.weights.values()];
   }
 
-  /** How a weight is stored; a new frozen object. */
-  quantizationOf(plan: LogicalPlan): Quantization {
-    return quantizationOf(plan, this.#tensors);
+  /** How a weight is stored, given the names of its stored tensors; a new frozen object. */
+  quantizationOf(plan: LogicalPlan, names: readonly string[]): Quantization {
+    return quantizationOf(plan, names, this.#tensors);
   }
 
   /** The values of a weight, which are read from the source between other events. */

@@ -4,6 +4,7 @@ import { SafetensorsError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import type { TensorEntry } from '../file/source/tensor-info.js';
 import type { Computation, ViewParts, ViewTensor } from '../file/source/view.js';
+import { elementCountOf } from '../header/tensor-spec.js';
 import { fillSlice } from '../tensor/fill-slice.js';
 import { planSlice, type SliceIndices } from '../tensor/slice.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
@@ -15,7 +16,7 @@ import type { LogicalTensor } from './logical-tensor.js';
 import { type DequantizeOptions, LogicalModel } from './model.js';
 import { withoutLabels } from './plan/labels.js';
 import type { LogicalPlan } from './plan/logical-plan.js';
-import { storedNamesOf } from './quantization.js';
+import { frozen, storedNamesOf } from './quantization.js';
 import type { QuantizedSource } from './source.js';
 
 const WIDTH = Float32Array.BYTES_PER_ELEMENT;
@@ -34,13 +35,14 @@ export async function dequantizedParts(
   options: DequantizeOptions,
 ): Promise<ViewParts> {
   const model = await LogicalModel.of(checkpoint, options);
-  const weights = new Map(model.weights.map((plan) => [plan.storedAs['weight'] as string, plan]));
+  const weights = new Map<string, LogicalPlan>();
+  for (const plan of model.weights) weights.set(plan.storedAs['weight'] as string, plan);
   const reads = new WeightReads(model);
   const tensors: ViewTensor[] = [];
   const list = forEachYielding(model.entries, (stored) => {
     const { name } = stored;
     const plan = weights.get(name);
-    if (plan !== undefined) tensors.push(weightOf(model, reads, plan, stored));
+    if (plan !== undefined) tensors.push(new DequantizedWeight(plan, stored, model, reads));
     else if (model.isPlain(name))
       tensors.push({ entry: stored, sources: [name], computation: null });
   });
@@ -55,25 +57,41 @@ export async function dequantizedParts(
   };
 }
 
-function weightOf(
-  model: LogicalModel,
-  reads: WeightReads,
-  plan: LogicalPlan,
-  { file, dataOffsets }: TensorEntry,
-): ViewTensor {
-  const shape = Object.freeze([...plan.shape]);
-  const byteLength = shape.reduce((product, size) => product * size, WIDTH);
-  const quantization = model.quantizationOf(plan);
-  const computation: Computation = {
-    compute: (sources) => computedWeight(plan, sources),
-    fetch: (index, options) => reads.fetch(plan, index, options),
-  };
-  const entry = { name: plan.name, file, dtype: 'F32', shape, dataOffsets, byteLength } as const;
-  return {
-    entry: Object.freeze({ ...entry, quantization }),
-    sources: storedNamesOf(plan),
-    computation,
-  };
+/** A weight of the view, and its computation: one object, since there may be fifty thousand weights. */
+class DequantizedWeight implements ViewTensor, Computation {
+  readonly entry: TensorEntry;
+  readonly sources: readonly string[];
+  readonly #plan: LogicalPlan;
+  readonly #reads: WeightReads;
+
+  constructor(
+    plan: LogicalPlan,
+    { file, dataOffsets }: TensorEntry,
+    model: LogicalModel,
+    reads: WeightReads,
+  ) {
+    const { name } = plan;
+    const shape = frozen(plan.shape);
+    const byteLength = WIDTH * elementCountOf(shape);
+    this.sources = storedNamesOf(plan);
+    const quantization = model.quantizationOf(plan, this.sources);
+    const entry = { name, file, dtype: 'F32', shape, dataOffsets, quantization, byteLength };
+    this.entry = Object.freeze(entry as TensorEntry);
+    this.#plan = plan;
+    this.#reads = reads;
+  }
+
+  get computation(): Computation {
+    return this;
+  }
+
+  compute(sources: ReadonlyMap<string, Tensor>): Tensor {
+    return computedWeight(this.#plan, sources);
+  }
+
+  fetch(index: SliceIndices, options: TransferOptions): Promise<Tensor> {
+    return this.#reads.fetch(this.#plan, index, options);
+  }
 }
 
 /** A checkpoint with tensors that cannot be read. */

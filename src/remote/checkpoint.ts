@@ -255,7 +255,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * The headers of all shards, as `Checkpoint.headers` gives them; a new array of new frozen objects. Fetches the
+   * The headers of all shards, as `Checkpoint.headers` gives them; a new array of frozen objects. Fetches the
    * headers that are not known yet.
    *
    * @throws FormatError when a shard is bad; `signal.reason`
@@ -298,7 +298,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * Names, dtypes, shapes and places of all tensors, in the order of `offsetKeys`; a new array of new frozen objects.
+   * Names, dtypes, shapes and places of all tensors, in the order of `offsetKeys`; a new array of frozen objects.
    * Fetches the headers of all shards.
    *
    * @throws FormatError when a shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a missing tensor;

@@ -86,6 +86,22 @@ describe('a sharded checkpoint', () => {
     local.close();
   });
 
+  it('lists the tensors of headers that are retained without creating them again', async () => {
+    const [first, second] = Object.keys(TWO_SHARDS.shards) as [string, string];
+    const weightMap = { embed: first, 'b.bias': second };
+    for (const files of [TWO_SHARDS, { ...TWO_SHARDS, weightMap }]) {
+      const checkpoint = await countedCheckpoint(files).open(INDEX);
+      const headers = await checkpoint.headers();
+      const inHeaders = new Set(headers.flatMap(({ tensors }) => tensors));
+      const listed = await checkpoint.tensors();
+      expect(listed.filter((one) => !inHeaders.has(one))).toEqual([]);
+      expect(listed.map(({ name }) => name)).toEqual(await checkpoint.offsetKeys());
+      expect(listed).not.toBe(await checkpoint.tensors());
+      expect(headers.every(({ tensors }) => Object.isFrozen(tensors))).toBe(true);
+      checkpoint.close();
+    }
+  });
+
   it('counts as a local one', async () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     const config = '{"quantization_config":{"quant_method":"gptq","bits":4}}';

@@ -4,6 +4,7 @@ import { sourceAddress } from '../address.js';
 import { type CallError, call } from '../client.js';
 import type { Overview, TensorList } from '../worker/info.js';
 import type { OpenProgress, Place, SourceId } from '../worker/sources.js';
+import { beginFreeSample } from './sample.js';
 import { signal } from './signal.js';
 import { addressWith, currentAddress, go } from './use-address.js';
 
@@ -79,8 +80,18 @@ export async function openIn(slot: Slot, what: Source, token: string | null = nu
         state.value = { open: null, opening: { ...opening, progress } };
       },
     });
-    const at = new Map(list.names.map((name, position) => [name, position]));
-    state.value = { open: { id, ...what, overview, list, at }, opening: null };
+    let at: ReadonlyMap<string, number> | undefined;
+    const open: OpenSource = {
+      ...{ id, ...what, overview, list },
+      get at() {
+        at ??= new Map(list.names.map((name, position) => [name, position]));
+        return at;
+      },
+    };
+    // Before the page is drawn: the worker requests the sample meanwhile.
+    const { tensor, view = 'overview' } = currentAddress();
+    if (slot === 'first' && tensor === undefined && view === 'overview') beginFreeSample(open);
+    state.value = { open, opening: null };
   } catch (error) {
     if (controller.signal.aborted) return;
     state.value = { open: null, opening: { ...opening, failure: error as CallError } };

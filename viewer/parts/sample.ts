@@ -18,15 +18,17 @@ export function beginSample(source: OpenSource, whole: boolean): void {
   void start('layers', source, { id: source.id, whole });
 }
 
-/**
- * The statistics of a model, which begin by themselves for files and for the server of the page: of all values where
- * these are few.
- */
+/** Begins the sample of files and of the page's server: of all values where these are few. */
+export function beginFreeSample(source: OpenSource): void {
+  if (source.place.kind !== 'url') beginSample(source, isSmall(source));
+}
+
+/** The statistics of a model, which begin by themselves where that costs no one anything. */
 export function useSample(source: OpenSource): Work<'layers'> {
   const work = useSignal(workOf('layers', source));
-  const isBegun = work.result !== null || work.isRunning || work.failure !== null;
   useEffect(() => {
-    if (!isBegun && source.place.kind !== 'url') beginSample(source, isSmall(source));
+    const { result, isRunning, failure } = workOf('layers', source).value;
+    if (result === null && !isRunning && failure === null) beginFreeSample(source);
   }, [source]);
   return work;
 }

@@ -1,5 +1,6 @@
 /** The pairs of a LoRA adapter, and its base. */
 
+import { useMemo } from 'preact/hooks';
 import type { CallError } from '../client.js';
 import { Export } from '../parts/export.js';
 import {
@@ -44,7 +45,10 @@ function placesOf(targets: readonly string[]): string {
 
 /** What an adapter changes, by its names and shapes; nothing for other models. */
 export function AdapterNote({ source: { list } }: { source: OpenSource }) {
-  const downs = [...list.names.keys()].filter((at) => DOWN.test(list.names[at] as string));
+  const downs = useMemo(
+    () => [...list.names.keys()].filter((at) => DOWN.test(list.names[at] as string)),
+    [list],
+  );
   if (downs.length === 0) return null;
   const ranks = [...new Set(downs.map((at) => (list.shapes[at] as string).split(' ')[0]))];
   const places = placesOf(downs.map((at) => (list.names[at] as string).replace(DOWN, '')));

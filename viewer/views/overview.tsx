@@ -69,14 +69,15 @@ function TensorLinks({
 }
 
 function Health({ source, isExact }: { source: OpenSource; isExact: boolean }) {
-  const { result, isRunning } = useSignal(workOf('layers', source));
-  const extent = isRunning ? 'so far' : 'seen in the sample';
+  const { result, progress, isRunning, isComplete } = useSignal(workOf('layers', source));
   const poster = useMemo(() => posterOf(source.list), [source]);
   const health = useMemo(
     () => (result === null ? null : healthOf(result, poster)),
     [result, poster],
   );
   if (health === null || result === null) return null;
+  const read = result.broken.reduce((sum, count) => sum + (Number.isNaN(count) ? 0 : 1), 0);
+  const soFar = `${formatInteger(read)} of ${plural(progress?.tensors ?? read, 'tensor')}`;
   const lines: readonly (readonly [
     kind: string,
     what: string,
@@ -103,15 +104,22 @@ function Health({ source, isExact }: { source: OpenSource; isExact: boolean }) {
       <h2>Health</h2>
       {lines.map(([kind, what, tensors, note]) => (
         <div key={what} class="health">
-          <span class={`health-mark ${tensors.length === 0 ? 'fine' : kind}`} aria-hidden="true">
-            {tensors.length === 0 ? '✓' : '!'}
+          <span
+            class={`health-mark ${tensors.length > 0 ? kind : isRunning ? 'muted' : 'fine'}`}
+            aria-hidden="true"
+          >
+            {tensors.length > 0 ? '!' : isRunning ? '…' : '✓'}
           </span>
           <div>
             <p>
-              {tensors.length === 0
-                ? `No tensor ${what}`
-                : `${isExact ? '' : 'At least '}${plural(tensors.length, 'tensor')} ${what}`}{' '}
-              {tensors.length === 0 && !isExact && <span class="muted">{extent}</span>}
+              {tensors.length > 0
+                ? `${isExact ? '' : 'At least '}${plural(tensors.length, 'tensor')} ${what}`
+                : isRunning
+                  ? `Looking for tensors ${what}`
+                  : `No tensor ${what}`}{' '}
+              {tensors.length === 0 && !isExact && !isRunning && (
+                <span class="muted">seen in {isComplete ? 'the sample' : soFar}</span>
+              )}
               {tensors.length > 0 && note !== undefined && <span class="muted">({note})</span>}
             </p>
             <TensorLinks
@@ -129,8 +137,10 @@ function Health({ source, isExact }: { source: OpenSource; isExact: boolean }) {
         {isExact
           ? 'Counted in all values.'
           : isRunning
-            ? 'Counting …'
-            : 'Counted in the sample; exact after “Read all”.'}
+            ? `In progress: ${soFar} read.`
+            : isComplete
+              ? 'Counted in the sample; exact after “Read all”.'
+              : `Stopped: ${soFar} read.`}
       </p>
     </section>
   );
@@ -235,11 +245,9 @@ const WIDTHS: readonly (readonly [label: string, bits: number])[] = [
 ];
 
 function Storage({ source, parameters }: { source: OpenSource; parameters: number }) {
-  const { overview, list } = source;
+  const { overview } = source;
   const { files, byteLength, quantization, tensors, storedTensors } = overview;
   const stored = plural(storedTensors, 'stored tensor');
-  const most = list.byteLength.reduce((top, one) => Math.max(top, one), 0);
-  const largest = list.names[list.byteLength.indexOf(most)];
   return (
     <section class="card">
       <h2>Storage</h2>
@@ -255,17 +263,6 @@ function Storage({ source, parameters }: { source: OpenSource; parameters: numbe
           ],
           ['Parameters', formatInteger(parameters)],
           ['Quantization', quantization ?? 'none'],
-          ...(largest === undefined
-            ? []
-            : [
-                [
-                  'Largest',
-                  <>
-                    <a href={viewAddress('tensor', { tensor: largest })}>{wrapped(largest)}</a>,{' '}
-                    {formatBytes(most)}
-                  </>,
-                ] as const,
-              ]),
         ]}
       />
       <h3>Memory as</h3>
@@ -377,6 +374,19 @@ function Thumbnail({ image: { type, bytes } }: { image: { type: string; bytes: U
   return url === null ? null : <img class="thumbnail" src={url} alt="Thumbnail of the model" />;
 }
 
+/** The largest tensor of a list. */
+function Largest({ list: { names, byteLength } }: Pick<OpenSource, 'list'>) {
+  const most = byteLength.reduce((top, one) => Math.max(top, one), 0);
+  const tensor = names[byteLength.indexOf(most)];
+  if (tensor === undefined) return null;
+  return (
+    <>
+      {' · '}largest tensor <a href={viewAddress('tensor', { tensor })}>{wrapped(tensor)}</a>,{' '}
+      <span class="whole">{formatBytes(most)}</span>
+    </>
+  );
+}
+
 /** The first view of a source. */
 export function Overview({ source }: { source: OpenSource }) {
   const { overview, list } = source;
@@ -427,6 +437,7 @@ export function Overview({ source }: { source: OpenSource }) {
                 <span class="whole">{one}</span>
               </Fragment>
             ))}
+            <Largest list={list} />
           </p>
         </div>
         {overview.thumbnail !== null && <Thumbnail image={overview.thumbnail} />}

@@ -7,7 +7,7 @@ import {
   type ModelspecProblem,
   thumbnailOf,
 } from 'safetensors-mmap/inspect';
-import { partNumber, partOf } from '../poster.js';
+import { layerPlace, partNumber, partOf } from '../poster.js';
 import type { Architecture } from './architecture.js';
 
 /** Tensors in columns: 100 000 objects would take the page half a second to receive. */
@@ -86,18 +86,8 @@ export function dimensions(text: string): number[] {
   return text === 'scalar' ? [] : text.split(' × ').map(Number);
 }
 
-function elementsOf(shape: readonly number[]): number {
+export function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
-}
-
-/** What the list specifies of one tensor. */
-interface Row {
-  readonly name: string;
-  readonly kind: string;
-  readonly shape: readonly number[];
-  readonly byteLength: number;
-  readonly offset: number;
-  readonly file: string;
 }
 
 /** Gives every value a number, in the order of first use. */
@@ -113,20 +103,32 @@ class Numbered {
   }
 }
 
-/** Puts rows into columns. */
-function columns(rows: readonly Row[]): TensorList {
+/** Puts tensors into columns. */
+function columns(entries: readonly TensorEntry[], starts: ReadonlyMap<string, number>): TensorList {
   const [kinds, files] = [new Numbered(), new Numbered()];
-  const floats = (of: (row: Row) => number): Float64Array => Float64Array.from(rows, of);
-  const kind = Uint8Array.from(rows, (row) => kinds.of(row.kind));
-  const file = Uint32Array.from(rows, (row) => files.of(row.file));
+  const floats = (of: (entry: TensorEntry) => number): Float64Array =>
+    Float64Array.from(entries, of);
+  const kind = ({ quantization, dtype }: TensorEntry) => kinds.of(quantization?.scheme ?? dtype);
+  const shapes = entries.map(({ shape }) => formatShape(shape));
+  // Names that differ in numbers only are of one part.
+  const parts = new Map<string, number>();
+  const part = ({ name, shape }: TensorEntry, at: number): number => {
+    const role = `${layerPlace(name).role} ${shapes[at]}`;
+    const known = parts.get(role) ?? partNumber(partOf(name, shape));
+    parts.set(role, known);
+    return known;
+  };
   return {
-    names: rows.map(({ name }) => name),
-    ...{ kinds: kinds.values, kind, files: files.values, file },
-    shapes: rows.map(({ shape }) => formatShape(shape)),
+    names: entries.map(({ name }) => name),
+    kind: Uint8Array.from(entries, kind),
+    kinds: kinds.values,
+    file: Uint32Array.from(entries, ({ file }) => files.of(file)),
+    files: files.values,
+    shapes,
+    part: Uint8Array.from(entries, part),
     elements: floats(({ shape }) => elementsOf(shape)),
-    byteLength: floats(({ byteLength }) => byteLength),
-    offset: floats(({ offset }) => offset),
-    part: Uint8Array.from(rows, ({ name, shape }) => partNumber(partOf(name, shape))),
+    byteLength: floats(({ quantization, byteLength }) => quantization?.byteLength ?? byteLength),
+    offset: floats(({ file, dataOffsets }) => (starts.get(file) ?? 0) + dataOffsets[0]),
   };
 }
 
@@ -149,17 +151,13 @@ export function listOf(
     weights.set(storedAs['weight'] as string, entry);
     for (const name of Object.values(storedAs)) used.add(name);
   }
-  const listed = stored.flatMap(
-    (entry) => weights.get(entry.name) ?? (used.has(entry.name) ? [] : entry),
-  );
-  return columns(
-    listed.map(({ name, dtype, shape, byteLength, quantization, dataOffsets, file }) => ({
-      ...{ name, shape, file },
-      kind: quantization?.scheme ?? dtype,
-      byteLength: quantization?.byteLength ?? byteLength,
-      offset: (starts.get(file) ?? 0) + dataOffsets[0],
-    })),
-  );
+  const listed: TensorEntry[] = [];
+  for (const entry of stored) {
+    const weight = weights.get(entry.name);
+    if (weight !== undefined) listed.push(weight);
+    else if (!used.has(entry.name)) listed.push(entry);
+  }
+  return columns(listed, starts);
 }
 
 function kindCounts({ kinds, kind, elements, byteLength }: TensorList): KindCounts[] {
@@ -183,12 +181,12 @@ function metadataOf(
 
 /** What is known of an opened source. */
 export interface Known {
-  /** The dequantized view, and its tensors. */
+  /** The dequantized view, and the schemes of its quantized weights. */
   readonly model: RemoteCheckpoint;
-  readonly shown: readonly TensorEntry[];
+  readonly schemes: ReadonlySet<string>;
   readonly headers: readonly ShardHeader[];
   readonly list: TensorList;
-  /** As the Hub counts them. */
+  /** As the Hub counts them; the logical ones of a model with quantized weights. */
   readonly parameters: number;
   /** What is wrong with its index and shards. */
   readonly problems: readonly string[];
@@ -196,13 +194,21 @@ export interface Known {
   readonly sample: SampleInfo;
 }
 
+/** The schemes of quantized weights. */
+export function schemesOf(shown: readonly TensorEntry[]): ReadonlySet<string> {
+  const schemes = new Set<string>();
+  for (const { quantization } of shown) if (quantization) schemes.add(quantization.scheme);
+  return schemes;
+}
+
 /** Tells what an opened source is. */
 export function overviewOf(
   checkpoint: RemoteCheckpoint,
-  { model, shown, headers, list, parameters, problems, architecture, sample }: Known,
+  { model, schemes, headers, list, parameters, problems, architecture, sample }: Known,
 ): Overview {
   const warnings = [...model.problems.map(({ message }) => message), ...problems];
-  const dtypes = new Set(headers.flatMap(({ tensors }) => tensors.map(({ dtype }) => dtype)));
+  const dtypes = new Set<string>();
+  for (const { tensors } of headers) for (const { dtype } of tensors) dtypes.add(dtype);
   const files = headers.map(({ file, dataStart, tensors }) => ({
     name: file,
     byteLength: tensors.reduce(
@@ -211,18 +217,13 @@ export function overviewOf(
     ),
     tensors: tensors.length,
   }));
-  const schemes = new Set(shown.flatMap(({ quantization }) => quantization?.scheme ?? []));
   const metadata = metadataOf(checkpoint, headers);
   const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
   return {
     path: checkpoint.path,
-    ...{ files, warnings, architecture, sample },
+    ...{ files, warnings, architecture, sample, parameters },
     notes: lackingDtypes(dtypes),
     quantization: [...schemes].join(', ') || null,
-    parameters:
-      schemes.size === 0
-        ? parameters
-        : shown.reduce((sum, { shape }) => sum + elementsOf(shape), 0),
     byteLength: files.reduce((sum, { byteLength }) => sum + byteLength, 0),
     tensors: list.names.length,
     storedTensors: files.reduce((sum, { tensors }) => sum + tensors, 0),

@@ -37,6 +37,8 @@ export interface LayerStatistics {
 /** What is known so far. */
 export interface LayersProgress extends Progress {
   readonly partial: LayerStatistics;
+  /** Number of tensors that are read in all. */
+  readonly tensors: number;
 }
 
 /** Whole tensors at a time: with requests, waiting is most of the work. */
@@ -99,7 +101,9 @@ export async function layerStatistics(
     ? byteLength.reduce((sum, one) => sum + one, 0)
     : sampleByteLength(source.list, source.isRequested);
   let done = 0;
-  const report = seldom(names.length, () => onProgress({ done, total, partial: columns }));
+  const report = seldom(names.length, () =>
+    onProgress({ done, total, partial: columns, tensors: order.length }),
+  );
   await forEachAt(order.length, { isRequested: source.isRequested, isWhole }, async (index) => {
     const at = order[index] as number;
     const name = names[at] as string;

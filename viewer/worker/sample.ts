@@ -135,8 +135,12 @@ export function sampleByteLength(list: TensorList, isRequested: boolean): number
   const { names, shapes, elements, byteLength } = list;
   const positions = sampledPositions(names);
   const size = sampleSize(isRequested, positions.length);
+  // Of many tensors there are few shapes.
+  const counts = new Map<string, number>();
   return positions.reduce((sum, at) => {
-    const count = selectedElements(sampleAxes(dimensions(shapes[at] as string), size));
+    const shape = shapes[at] as string;
+    const count = counts.get(shape) ?? selectedElements(sampleAxes(dimensions(shape), size));
+    counts.set(shape, count);
     const bytes = byteLength[at] as number;
     return sum + Math.round((bytes * count) / Math.max(1, elements[at] as number));
   }, 0);

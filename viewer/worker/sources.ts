@@ -8,7 +8,14 @@ import {
   type TensorEntry,
 } from 'safetensors-mmap';
 import { readArchitecture } from './architecture.js';
-import { listOf, type Overview, overviewOf, type TensorList } from './info.js';
+import {
+  elementsOf,
+  listOf,
+  type Overview,
+  overviewOf,
+  schemesOf,
+  type TensorList,
+} from './info.js';
 import { joinedFetch } from './joined-requests.js';
 import { sampleInfo } from './sample.js';
 
@@ -128,24 +135,29 @@ export async function openSource(
   );
   headerCount = new HeaderCount(checkpoint.shards, onProgress);
   try {
-    // Headers and configuration are fetched once, whoever asks first.
-    const [model, headers, stored, summary, problems, architecture] = await Promise.all([
-      dequantize(checkpoint, { signal }),
+    const [headers, architecture, problems] = await Promise.all([
       checkpoint.headers({ signal }),
-      checkpoint.tensors({ signal }),
-      checkpoint.summary({ signal }),
-      problemsOf(checkpoint, signal),
       readArchitecture(checkpoint, signal),
+      problemsOf(checkpoint, signal),
     ]);
+    // Their tensors are those of the headers, as long as these are retained: the same objects.
+    const stored = await checkpoint.tensors({ signal });
+    const model = await dequantize(checkpoint, { signal });
     const shown = await model.tensors({ signal });
     const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
     const list = listOf(stored, shown, starts);
-    const { parameters } = summary;
+    const schemes = schemesOf(shown);
+    const parameters =
+      schemes.size === 0
+        ? (await checkpoint.summary({ signal })).parameters
+        : shown.reduce((sum, { shape }) => sum + elementsOf(shape), 0);
     const sample = sampleInfo(list);
-    const known = { model, shown, headers, list, parameters, problems, architecture, sample };
+    const known = { model, schemes, headers, list, parameters, problems, architecture, sample };
     const overview = overviewOf(checkpoint, known);
     const id = ++lastId;
-    const entries = new Map([...stored, ...shown].map((entry) => [entry.name, entry]));
+    const entries = new Map<string, TensorEntry>();
+    for (const entry of stored) entries.set(entry.name, entry);
+    for (const entry of shown) entries.set(entry.name, entry);
     sources.set(id, {
       ...{ checkpoint, model, list, entries, starts },
       isRequested: place.kind !== 'files',

@@ -306,7 +306,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /**
    * The headers of all shards, in the order of `shards`: JSON, metadata and tensors of each, whatever the index
-   * specifies. A new array of new frozen objects; empty for torch and NumPy, which have no such headers. Opens shards
+   * specifies. A new array of frozen objects; empty for torch and NumPy, which have no such headers. Opens shards
    * that are not open, and closes those again, without stalling the event loop.
    *
    * @throws FormatError when a shard is bad; `signal.reason`
@@ -360,7 +360,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * The facts of all tensors, in the order of `offsetKeys`; a new array of new frozen objects. Opens every
+   * The facts of all tensors, in the order of `offsetKeys`; a new array of frozen objects. Opens every
    * shard, without stalling the event loop.
    *
    * @throws FormatError when a shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is

@@ -109,6 +109,8 @@ export class CheckpointIndex {
   #metadata: ReadonlyMap<string, string> | null = null;
   readonly #jsonKeys = new Set<string>();
   #byShard: Uint32Array[] | null = null;
+  /** What `placesIn` has found: listing, counting and verifying each need all places. */
+  readonly #places = new WeakMap<Header, { readonly shard: number; readonly places: Int32Array }>();
 
   /** Only `parseCheckpointIndex` makes indexes. */
   constructor(parser: IndexParser, names: NameTable | SortedNames) {
@@ -175,16 +177,21 @@ export class CheckpointIndex {
   }
 
   /**
-   * For each of `entriesOf` the entry of the shard's contents that has its name, -1 if it is missing there. Writers
-   * sort a shard by dtype, then by name, and the index by name: its entries go through the dtypes of the
-   * shard in turns. So the entries after the last ones found in two dtypes are compared first; mostly no
-   * lookup is needed.
+   * For each of `entriesOf` the entry of the shard's contents that has its name, -1 if it is missing there; don't modify
+   * the array. Writers sort a shard by dtype, then by name, and the index by name: its entries go through the dtypes of
+   * the shard in turns. So the entries after the last ones found in two dtypes are compared first; mostly no lookup is
+   * needed.
    */
   placesIn(shard: number, contents: FileContents): Int32Array {
     const entries = this.entriesOf(shard);
-    return contents instanceof Header
-      ? this.#placesInHeader(entries, contents)
-      : Int32Array.from(entries, (entry) => contents.find(this.name(entry)));
+    if (!(contents instanceof Header)) {
+      return Int32Array.from(entries, (entry) => contents.find(this.name(entry)));
+    }
+    const known = this.#places.get(contents);
+    if (known?.shard === shard) return known.places;
+    const places = this.#placesInHeader(entries, contents);
+    this.#places.set(contents, { shard, places });
+    return places;
   }
 
   #placesInHeader(entries: Uint32Array, header: Header): Int32Array {

@@ -89,7 +89,7 @@ export class CheckpointContents implements WrittenTensors {
   entriesIn(shard: number, contents: FileContents): Iterable<number> {
     const index = this.#index;
     if (index === null) return Array(contents.size).keys();
-    const places = index.placesIn(shard, contents).sort();
+    const places = index.placesIn(shard, contents).slice().sort();
     if (places[0] !== -1) return places;
     this.#requireOthers(index, shard, contents);
     return places.subarray(places.lastIndexOf(-1) + 1);

@@ -9,12 +9,12 @@ import type { TensorPlace } from '../shards/aliases.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import { CheckpointContents } from '../shards/contents.js';
 import {
+  allEntries,
   type ListedContents,
   type ShardHeader,
   shardHeader,
   type TensorEntry,
   type TensorInfo,
-  tensorEntries,
   tensorInfo,
 } from './tensor-info.js';
 
@@ -191,11 +191,12 @@ export class Catalog {
 
   /** All tensors, shard by shard, in the order of each; reads the contents of all shards. */
   *tensors(): Work<TensorEntry[]> {
-    const lists: TensorEntry[][] = [];
+    const lists: (readonly TensorEntry[])[] = [];
     for (const [shard, contents] of (yield* this.#openContents()).entries()) {
-      const file = this.#files.names[shard] as string;
-      const entries = this.entriesIn(shard, contents);
-      lists.push(yield* tensorEntries(contents, file, entries));
+      const all = yield* allEntries(contents, this.#files.names[shard] as string);
+      const entries = [...this.entriesIn(shard, contents)];
+      const isAll = entries.length === all.length;
+      lists.push(isAll ? all : entries.map((entry) => all[entry] as TensorEntry));
     }
     return lists.flat();
   }

@@ -53,6 +53,8 @@ export interface ViewInfo {
   fileOf(entry: number): string;
   /** How the weight of an entry is stored. */
   quantizationOf(entry: number): Quantization | undefined;
+  /** The entry as the view lists it; frozen. */
+  listed(entry: number): TensorEntry;
 }
 
 /** The contents of a file, or of a view. */
@@ -89,8 +91,24 @@ export interface TensorEntry extends TensorInfo {
   readonly byteLength: number;
 }
 
+/** Lists of all entries of a file that callers retain: `headers` and `tensors` share them, a hundred thousand objects. */
+const lists = new WeakMap<ListedContents, WeakRef<readonly TensorEntry[]>>();
+
 /**
- * Returns the facts of some entries of a file; new frozen objects.
+ * Returns the facts of all entries of a file; frozen objects.
+ *
+ * @param file the name of the file
+ */
+export function* allEntries(contents: ListedContents, file: string): Work<readonly TensorEntry[]> {
+  const known = lists.get(contents)?.deref();
+  if (known !== undefined && known[0]?.file === file) return known;
+  const found = Object.freeze(yield* tensorEntries(contents, file, Array(contents.size).keys()));
+  if (contents.listed === undefined) lists.set(contents, new WeakRef(found));
+  return found;
+}
+
+/**
+ * Returns the facts of some entries of a file; frozen objects.
  *
  * @param file the name of the file
  */
@@ -100,6 +118,8 @@ export function* tensorEntries(
   entries: Iterable<number>,
 ): Work<TensorEntry[]> {
   return yield* mapYielding(entries, (entry) => {
+    const listed = contents.listed?.(entry);
+    if (listed !== undefined) return listed;
     const name = contents.name(entry);
     const place = contents.fileOf?.(entry) ?? file;
     const quantization = contents.quantizationOf?.(entry);
@@ -131,13 +151,13 @@ export interface ShardHeader {
 }
 
 /**
- * Returns a header as data; a new frozen object.
+ * Returns a header as data; a new frozen object, whose tensors `tensors()` may share.
  *
  * @param file the name of the file
  */
 export function* shardHeader(header: Header, file: string): Work<ShardHeader> {
   const text = yield* utf8Text(header.json);
   const { dataStart, metadata } = header;
-  const tensors = yield* tensorEntries(header, file, Array(header.size).keys());
+  const tensors = yield* allEntries(header, file);
   return Object.freeze({ file, text, dataStart, metadata, tensors });
 }

@@ -48,7 +48,7 @@ export interface TensorSource {
   has(name: string): boolean;
 
   /**
-   * Lists the facts of all tensors, file by file, in the order of their bytes; a new array of new frozen objects.
+   * Lists the facts of all tensors, file by file, in the order of their bytes; a new array of frozen objects.
    * Opens all files, or fetches their headers, without stalling the event loop.
    *
    * @throws FileClosedError; FormatError when a file is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a

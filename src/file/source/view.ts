@@ -149,6 +149,10 @@ export class ViewContents implements FileContents, ViewInfo {
     return this.#entry(entry).quantization;
   }
 
+  listed(entry: number): TensorEntry {
+    return this.#entry(entry);
+  }
+
   #entry(entry: number): TensorEntry {
     return this.tensor(entry).entry;
   }

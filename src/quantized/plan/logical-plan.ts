@@ -209,14 +209,14 @@ export function rowLayout({
   };
 }
 
-/** The names of the stored tensors that are there, by what they are. */
+/** The names of the stored tensors that are there, by what they are; frozen. */
 export function namesOf(
   parts: Readonly<Record<string, StoredTensor | null | undefined>>,
-): Record<string, string> {
+): Readonly<Record<string, string>> {
   const names: Record<string, string> = {};
   for (const part in parts) {
     const tensor = parts[part];
     if (tensor !== null && tensor !== undefined) names[part] = tensor.name;
   }
-  return names;
+  return Object.freeze(names);
 }

@@ -6,7 +6,7 @@
 import { type CheckpointTensors, MARKER_NAME } from './checkpoint-tensors.js';
 import { MARKED_MEMBERS } from './comfy.js';
 import type { StoredTensor } from './logical-plan.js';
-import { memberOf } from './scaled.js';
+import { memberOf, moduleOf } from './scaled.js';
 
 /** Members of a module that don't change its weight: they are about activations, caches or the output. */
 const HARMLESS: ReadonlySet<string> = new Set([
@@ -77,9 +77,11 @@ export function isHarmless(member: string): boolean {
  * The module below which weights are in a rotated basis, by a square matrix of that name; null for all other tensors.
  */
 export function rotatedModule({ name, shape }: StoredTensor): string | null {
-  const parts = name.replace(/\.weight$/, '').split('.');
-  const isSquare = shape.length === 2 && shape[0] === shape[1];
-  return isSquare && BASIS.test(parts.at(-1) ?? '') ? parts.slice(0, -1).join('.') : null;
+  if (shape.length !== 2 || shape[0] !== shape[1]) return null;
+  const module = moduleOf(name);
+  const dot = module.lastIndexOf('.');
+  if (!BASIS.test(module.slice(dot + 1))) return null;
+  return dot === -1 ? '' : module.slice(0, dot);
 }
 
 /** Limit for the suffix of a name after that of a weight. */

@@ -184,7 +184,7 @@ export function planGrid(
 /** Rows and columns that share a scale; null when all do. */
 export function blockOf({ blockRows, blockColumns }: Grid, of: Matrices): readonly number[] | null {
   if (blockRows >= of.rows && blockColumns >= of.columns) return null;
-  return [blockRows, blockColumns];
+  return Object.freeze([blockRows, blockColumns]);
 }
 
 function gridOfScale(

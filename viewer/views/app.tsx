@@ -16,6 +16,7 @@ import { SideHandle, sideWidth } from '../parts/side-handle.js';
 import { useSignal } from '../parts/signal.js';
 import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
 import { Compare } from './compare.js';
+import { EarlyOverview } from './early-overview.js';
 import { ByteMapView } from './map.js';
 import { Open, openServed, useDrop } from './open.js';
 import { Overview } from './overview.js';
@@ -137,7 +138,7 @@ function View({
 /** The whole page. */
 export function App() {
   const address = useAddress();
-  const { open: source } = useSignal(slots.first);
+  const { open: source, opening } = useSignal(slots.first);
   const width = useSignal(sideWidth);
   useDrop();
   useEffect(() => {
@@ -163,18 +164,25 @@ export function App() {
     () => source && <View source={source} view={view} tensor={address.tensor} />,
     [source, view, address.tensor],
   );
-  const classes = ['page', source === null && 'single', view === 'tensors' && 'listing'];
+  const early = view === 'overview' ? opening?.progress?.early : undefined;
+  const isSingle = source === null && early === undefined;
+  const classes = ['page', isSingle && 'single', view === 'tensors' && 'listing'];
   return (
     <div class={classes.filter(Boolean).join(' ')} style={{ '--side': `${width}px` }}>
       <Bar source={source} view={view} />
-      {source !== null && (
+      {!isSingle && (
         <aside class="side" aria-label="Tensors">
-          <Tensors source={source} />
+          {source !== null && <Tensors source={source} />}
           <SideHandle width={width} />
         </aside>
       )}
       <main class="view" tabIndex={-1}>
-        {source === null ? <Open slot="first" /> : shown}
+        {shown ??
+          (opening !== null && early !== undefined ? (
+            <EarlyOverview opening={opening} facts={early} />
+          ) : (
+            <Open slot="first" />
+          ))}
       </main>
     </div>
   );

@@ -180,7 +180,7 @@ export function ModelPoster({
   };
   return (
     <section class="card">
-      <div class="row">
+      <div class="row poster-head">
         <h2>Weights by role and layer</h2>
         <span class="grow muted small">{measure.note}</span>
         <fieldset class="tabs">

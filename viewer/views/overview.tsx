@@ -159,7 +159,7 @@ function Lines({ lines }: { lines: readonly (readonly [string, ComponentChildren
   );
 }
 
-function Architecture({ architecture }: Pick<OverviewFacts, 'architecture'>) {
+export function Architecture({ architecture }: Pick<OverviewFacts, 'architecture'>) {
   if (architecture.length === 0) return null;
   return (
     <section class="card">
@@ -333,7 +333,10 @@ function Dtypes({
   );
 }
 
-function Files({ files, noun }: Pick<OverviewFacts, 'files'> & { noun: 'tensor' | 'weight' }) {
+export function Files({
+  files,
+  noun,
+}: Pick<OverviewFacts, 'files'> & { noun: 'tensor' | 'weight' }) {
   return (
     <section class="card">
       <h2>{plural(files.length, 'file')}</h2>
@@ -374,6 +377,32 @@ function Thumbnail({ image: { type, bytes } }: { image: { type: string; bytes: U
   return url === null ? null : <img class="thumbnail" src={url} alt="Thumbnail of the model" />;
 }
 
+/** The name of a model, and two lines of facts. */
+export function Heading({
+  title,
+  info,
+  children,
+}: {
+  title: string;
+  info: readonly string[];
+  children?: ComponentChildren;
+}) {
+  return (
+    <div class="grow">
+      <h1>{title}</h1>
+      <p class="muted">
+        {info.map((one, at) => (
+          <Fragment key={one}>
+            {at > 0 && ' · '}
+            <span class="whole">{one}</span>
+          </Fragment>
+        ))}
+      </p>
+      <p class="muted">{children ?? '\u00a0'}</p>
+    </div>
+  );
+}
+
 /** The largest tensor of a list. */
 function Largest({ list: { names, byteLength } }: Pick<OpenSource, 'list'>) {
   const most = byteLength.reduce((top, one) => Math.max(top, one), 0);
@@ -381,7 +410,7 @@ function Largest({ list: { names, byteLength } }: Pick<OpenSource, 'list'>) {
   if (tensor === undefined) return null;
   return (
     <>
-      {' · '}largest tensor <a href={viewAddress('tensor', { tensor })}>{wrapped(tensor)}</a>,{' '}
+      Largest tensor: <a href={viewAddress('tensor', { tensor })}>{wrapped(tensor)}</a>,{' '}
       <span class="whole">{formatBytes(most)}</span>
     </>
   );
@@ -428,18 +457,9 @@ export function Overview({ source }: { source: OpenSource }) {
   return (
     <div class="content">
       <header class="row">
-        <div class="grow">
-          <h1>{title}</h1>
-          <p class="muted">
-            {info.map((one, at) => (
-              <Fragment key={one}>
-                {at > 0 && ' · '}
-                <span class="whole">{one}</span>
-              </Fragment>
-            ))}
-            <Largest list={list} />
-          </p>
-        </div>
+        <Heading title={title} info={info}>
+          <Largest list={list} />
+        </Heading>
         {overview.thumbnail !== null && <Thumbnail image={overview.thumbnail} />}
       </header>
       <CompareWith source={source} />

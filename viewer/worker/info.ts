@@ -36,7 +36,7 @@ export interface KindCounts {
 }
 
 /** A file of a source. */
-interface FileInfo {
+export interface FileInfo {
   readonly name: string;
   readonly byteLength: number;
   readonly tensors: number;
@@ -103,6 +103,17 @@ class Numbered {
   }
 }
 
+/** What each tensor is for, given the formatted shapes: names that differ in numbers only are for the same. */
+export function partsOf(entries: readonly TensorEntry[], shapes: readonly string[]): Uint8Array {
+  const parts = new Map<string, number>();
+  return Uint8Array.from(entries, ({ name, shape }, at) => {
+    const role = `${layerPlace(name).role} ${shapes[at]}`;
+    const known = parts.get(role) ?? partNumber(partOf(name, shape));
+    parts.set(role, known);
+    return known;
+  });
+}
+
 /** Puts tensors into columns. */
 function columns(entries: readonly TensorEntry[], starts: ReadonlyMap<string, number>): TensorList {
   const [kinds, files] = [new Numbered(), new Numbered()];
@@ -110,14 +121,6 @@ function columns(entries: readonly TensorEntry[], starts: ReadonlyMap<string, nu
     Float64Array.from(entries, of);
   const kind = ({ quantization, dtype }: TensorEntry) => kinds.of(quantization?.scheme ?? dtype);
   const shapes = entries.map(({ shape }) => formatShape(shape));
-  // Names that differ in numbers only are of one part.
-  const parts = new Map<string, number>();
-  const part = ({ name, shape }: TensorEntry, at: number): number => {
-    const role = `${layerPlace(name).role} ${shapes[at]}`;
-    const known = parts.get(role) ?? partNumber(partOf(name, shape));
-    parts.set(role, known);
-    return known;
-  };
   return {
     names: entries.map(({ name }) => name),
     kind: Uint8Array.from(entries, kind),
@@ -125,7 +128,7 @@ function columns(entries: readonly TensorEntry[], starts: ReadonlyMap<string, nu
     file: Uint32Array.from(entries, ({ file }) => files.of(file)),
     files: files.values,
     shapes,
-    part: Uint8Array.from(entries, part),
+    part: partsOf(entries, shapes),
     elements: floats(({ shape }) => elementsOf(shape)),
     byteLength: floats(({ quantization, byteLength }) => quantization?.byteLength ?? byteLength),
     offset: floats(({ file, dataOffsets }) => (starts.get(file) ?? 0) + dataOffsets[0]),
@@ -172,11 +175,23 @@ function kindCounts({ kinds, kind, elements, byteLength }: TensorList): KindCoun
 }
 
 /** The metadata of the index or the only file; without any those of the first shard. */
-function metadataOf(
+export function metadataOf(
   { metadata }: RemoteCheckpoint,
   headers: readonly ShardHeader[],
 ): ReadonlyMap<string, string> {
   return new Map([...(headers[0]?.metadata ?? []), ...(metadata ?? [])]);
+}
+
+/** The files of headers, which their tensors end. */
+export function filesOf(headers: readonly ShardHeader[]): FileInfo[] {
+  return headers.map(({ file, dataStart, tensors }) => ({
+    name: file,
+    byteLength: tensors.reduce(
+      (end, { dataOffsets }) => Math.max(end, dataStart + dataOffsets[1]),
+      dataStart,
+    ),
+    tensors: tensors.length,
+  }));
 }
 
 /** What is known of an opened source. */
@@ -209,14 +224,7 @@ export function overviewOf(
   const warnings = [...model.problems.map(({ message }) => message), ...problems];
   const dtypes = new Set<string>();
   for (const { tensors } of headers) for (const { dtype } of tensors) dtypes.add(dtype);
-  const files = headers.map(({ file, dataStart, tensors }) => ({
-    name: file,
-    byteLength: tensors.reduce(
-      (end, { dataOffsets }) => Math.max(end, dataStart + dataOffsets[1]),
-      dataStart,
-    ),
-    tensors: tensors.length,
-  }));
+  const files = filesOf(headers);
   const metadata = metadataOf(checkpoint, headers);
   const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
   return {

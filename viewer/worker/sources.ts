@@ -8,6 +8,7 @@ import {
   type TensorEntry,
 } from 'safetensors-mmap';
 import { readArchitecture } from './architecture.js';
+import { type EarlyOverview, earlyOverview, MANY_TENSORS } from './early.js';
 import {
   elementsOf,
   listOf,
@@ -88,6 +89,8 @@ async function problemsOf(
 export interface OpenProgress {
   readonly done: number;
   readonly total: number;
+  /** What all headers of a large model show. */
+  readonly early?: EarlyOverview;
 }
 
 const NAME = /[^/]*$/;
@@ -140,6 +143,13 @@ export async function openSource(
       readArchitecture(checkpoint, signal),
       problemsOf(checkpoint, signal),
     ]);
+    headerCount.end();
+    headerCount = null;
+    const count = headers.reduce((sum, { tensors }) => sum + tensors.length, 0);
+    if (count >= MANY_TENSORS) {
+      const early = earlyOverview(checkpoint, headers, architecture);
+      onProgress({ done: headers.length, total: headers.length, early });
+    }
     // Their tensors are those of the headers, as long as these are retained: the same objects.
     const stored = await checkpoint.tensors({ signal });
     const model = await dequantize(checkpoint, { signal });
@@ -168,8 +178,7 @@ export async function openSource(
     checkpoint.close();
     throw error;
   } finally {
-    headerCount.end();
-    headerCount = null;
+    headerCount?.end();
   }
 }
 

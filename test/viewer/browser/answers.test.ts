@@ -108,7 +108,7 @@ describe('is there a NaN', () => {
     });
     await page.goto(viewOf(server, 'open=broken.safetensors'));
     await page.getByText(/^In progress: [123] of 4 tensors read\.$/).waitFor();
-    await page.getByText('Looking for tensors with NaN or infinities').waitFor();
+    await page.getByText('Looking for tensors with outliers').waitFor();
     expect(await page.getByText(/No tensor|Counted in/).count()).toBe(0);
     expect(await page.locator('.health-mark').allTextContents()).not.toContain('✓');
     release();
@@ -146,7 +146,7 @@ it('histogram, heat map and values of a tensor are in sight without scrolling', 
 it('the largest tensor is named in the heading', async () => {
   const { page } = await show(viewOf(server, 'open=broken.safetensors'));
   const heading = page.locator('main header');
-  await heading.getByText('largest tensor wte.weight, 4.00 MB').waitFor();
+  await heading.getByText('Largest tensor: wte.weight, 4.00 MB').waitFor();
   await heading.getByRole('link', { name: 'wte.weight' }).click();
   await page.getByRole('heading', { level: 1, name: 'wte.weight' }).waitFor();
 });

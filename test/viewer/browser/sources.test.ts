@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { open } from '../../support/api.js';
 import { FileServer } from '../../support/file-server.js';
 import { writeCheckpoint } from '../../support/make-checkpoint.js';
-import { fileBytes } from '../../support/make-file.js';
+import { type Entry, fileBytes } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 import {
   atEnd,
@@ -238,6 +238,39 @@ describe('a page from serve', () => {
     const list = JSON.parse(await savedText(page, 'Save tensors as JSON'));
     expect(list.map(({ name }: { name: string }) => name).sort()).toEqual(names.sort());
     opened.close();
+    expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+  });
+
+  it('shows the headers of a large model before its weights are known', async () => {
+    const large = join(folder, 'large.safetensors');
+    const entries = Array.from({ length: 2600 }, (_, at): Entry[] => {
+      const name = `layers.${at % 100}.mlp.experts.${Math.floor(at / 100)}.up_proj.weight`;
+      return [
+        { name, dtype: 'F8_E4M3', shape: [2, 2] },
+        { name: `${name}_scale_inv`, dtype: 'F32', shape: [1, 1] },
+      ];
+    });
+    writeFileSync(large, fileBytes(entries.flat()));
+    const server = await serve(large);
+    const { page, faults } = await show('about:blank');
+    // What the page shows before and after, when it changes.
+    await page.addInitScript(`addEventListener('DOMContentLoaded', () => {
+      globalThis.seen = new Set();
+      new MutationObserver(() => {
+        const [header] = document.querySelectorAll('main header');
+        const outline = document.querySelector('.poster canvas')?.getAttribute('aria-label');
+        if (header) seen.add(header.textContent + ' | ' + outline);
+      }).observe(document.body, { childList: true, subtree: true });
+    })`);
+    await page.goto(server.address);
+    await page.getByText('2,600 weights (5,200 stored tensors)').first().waitFor();
+    const [first, ...more] = (await page.evaluate('[...seen]')) as string[];
+    expect(first).toContain('large.safetensors');
+    expect(first).toContain('1 file · 5,200 stored tensors |');
+    // Experts share a row, and scales have none: as in the poster of the weights.
+    expect(first).toMatch(/\| 1 role in 100 layers; no values are read yet$/);
+    expect(more.at(-1)).toMatch(/\| RMS by role and layer .*: 1 roles in 100 layers\./);
+    expect(await page.getByText('Finding the weights').count()).toBe(0);
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   });
 

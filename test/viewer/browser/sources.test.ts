@@ -266,7 +266,7 @@ describe('a page from serve', () => {
     await page.getByText('2,600 weights (5,200 stored tensors)').first().waitFor();
     const [first, ...more] = (await page.evaluate('[...seen]')) as string[];
     expect(first).toContain('large.safetensors');
-    expect(first).toContain('1 file · 5,200 stored tensors |');
+    expect(first).toContain('1 file · 5,200 stored tensors\u00a0 |');
     // Experts share a row, and scales have none: as in the poster of the weights.
     expect(first).toMatch(/\| 1 role in 100 layers; no values are read yet$/);
     expect(more.at(-1)).toMatch(/\| RMS by role and layer .*: 1 roles in 100 layers\./);

@@ -5,6 +5,7 @@
 
 import type { Axis } from './selection.js';
 import type { DifferProgress, NameDifference, ValueDifferences } from './worker/compare.js';
+import type { ConfigDifference } from './worker/config.js';
 import type { Found, Order } from './worker/find.js';
 import type { Heat, HeatWindow } from './worker/heat.js';
 import type { Overview, TensorList } from './worker/info.js';
@@ -56,6 +57,8 @@ export interface Calls {
   map: { args: { id: SourceId; map: MapArgs }; result: ByteMap };
   /** Names of two sources side by side. */
   names: { args: { id: SourceId; other: SourceId }; result: NameDifference };
+  /** Configurations of two sources side by side; null unless both have one. */
+  config: { args: { id: SourceId; other: SourceId }; result: ConfigDifference | null };
   /** Differences of values of two sources. */
   differ: {
     args: { id: SourceId; other: SourceId; whole: boolean };

@@ -22,6 +22,7 @@ import { WorkRow } from '../parts/work-row.js';
 import { cellValues, formatLayers, posterOf, strongestLayers } from '../poster.js';
 import type { DifferingTensor, NameDifference, ValueDifferences } from '../worker/compare.js';
 import { Base } from './compare-base.js';
+import { ConfigTable } from './compare-config.js';
 import { adapterChanges, adapterHeadline, Lora, useAdapter } from './lora.js';
 import { Open } from './open.js';
 import { SharePoster } from './share-poster.js';
@@ -279,6 +280,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
         </>
       )}
       {adapter === null && !hasBase && <Base source={source} second={second} />}
+      {adapter === null && <ConfigTable source={source} second={second} />}
       {names !== null && adapter === null && <Names names={names} />}
     </div>
   );

@@ -38,17 +38,24 @@ export function architectureOf(config: unknown): Architecture {
   return lines;
 }
 
-/** Reads the configuration next to a model; nothing without one, or of one that cannot be parsed. */
+/** Reads the configuration next to a model; undefined without one, or if it cannot be parsed. */
+export async function readConfig(
+  checkpoint: RemoteCheckpoint,
+  signal: AbortSignal,
+): Promise<unknown> {
+  try {
+    const found = await checkpoint.sibling('config.json', { signal });
+    return found === undefined ? undefined : JSON.parse(new TextDecoder().decode(found.bytes));
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return undefined;
+  }
+}
+
+/** Reads what the configuration next to a model specifies. */
 export async function readArchitecture(
   checkpoint: RemoteCheckpoint,
   signal: AbortSignal,
 ): Promise<Architecture> {
-  try {
-    const found = await checkpoint.sibling('config.json', { signal });
-    if (found === undefined) return [];
-    return architectureOf(JSON.parse(new TextDecoder().decode(found.bytes)));
-  } catch (error) {
-    if (signal.aborted) throw error;
-    return [];
-  }
+  return architectureOf(await readConfig(checkpoint, signal));
 }

@@ -10,7 +10,9 @@ import type {
   ResultOf,
 } from '../protocol.js';
 import { adviceFor, needsToken } from './advice.js';
+import { readConfig } from './architecture.js';
 import { nameDifference, valueDifferences } from './compare.js';
+import { configDifference } from './config.js';
 import { find } from './find.js';
 import { heat } from './heat.js';
 import { layerStatistics } from './layers.js';
@@ -57,6 +59,13 @@ const HANDLERS: Handlers = {
     layerStatistics(sourceOf(id), whole, signal, onProgress),
   map: ({ id, map }) => byteMap(sourceOf(id).list, map),
   names: ({ id, other }) => nameDifference(sourceOf(id), sourceOf(other)),
+  config: async ({ id, other }, { signal }) => {
+    const configs = [sourceOf(id), sourceOf(other)].map(({ checkpoint }) =>
+      readConfig(checkpoint, signal),
+    );
+    const [first, second] = await Promise.all(configs);
+    return configDifference(first, second);
+  },
   differ: ({ id, other, whole }, { signal, onProgress }) =>
     valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
   lora: ({ id, base }, { signal }) =>

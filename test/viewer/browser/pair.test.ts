@@ -56,8 +56,16 @@ function cosineModel(side: 0 | 1): Entry[] {
   ];
 }
 
+/** Configurations of two models; one has text that must stay text. */
+const MARKUP = '<img src=x onerror=alert(1)>';
+const CONFIGS = {
+  'config-a': { hidden_size: 12, rope_scaling: { factor: 2 }, eos_token_id: 1, note: MARKUP },
+  'config-b': { hidden_size: 12, rope_scaling: { factor: 8 }, eos_token_id: [1, 2] },
+};
+
 let server: PageServer;
 let single: PageServer;
+let configured: PageServer;
 
 beforeAll(async () => {
   const folder = folderUntilEnd();
@@ -78,6 +86,13 @@ beforeAll(async () => {
   const config = { architectures: ['Small'], num_hidden_layers: LAYERS, hidden_size: 12 };
   writeFileSync(join(only, 'config.json'), JSON.stringify(config));
   single = await serve(only);
+  const folders = Object.entries(CONFIGS).map(([name, fields]) => {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'model.safetensors'), fileBytes(model([])));
+    writeFileSync(join(folder, name, 'config.json'), JSON.stringify(fields));
+    return join(folder, name);
+  });
+  configured = await serve(...folders, only, join(folder, 'base.safetensors'));
 });
 
 /** Faults but those of files that are not there: Chromium writes of a missing configuration in its console. */
@@ -198,6 +213,47 @@ describe('two models', () => {
     await page.getByRole('button', { name: 'b', exact: true, pressed: true }).waitFor();
     await page.getByRole('button', { name: 'a', exact: true, pressed: true }).waitFor();
     expect(real(faults)).toEqual([]);
+  });
+});
+
+describe('the configurations of two models', () => {
+  it('are compared key by key, as text', async () => {
+    for (const width of [1440, 390]) {
+      const { page, faults } = await show(
+        viewOf(configured, 'open=config-a&with=config-b&view=compare'),
+        { viewport: { width, height: 900 } },
+      );
+      const table = page.getByRole('region', { name: 'Keys that differ' });
+      await table.waitFor();
+      const rows = await table.getByRole('row').all();
+      const texts = await Promise.all(rows.map((row) => row.locator('th, td').allTextContents()));
+      expect(texts).toEqual([
+        ['config.json', 'a', 'b'],
+        ['rope_scaling.factor', '2', '8'],
+        ['eos_token_id', '1', '[1,2]'],
+        ['note', JSON.stringify(MARKUP), 'not set'],
+      ]);
+      await page
+        .getByText('1 other key with the same value. a is config-a, b is config-b.')
+        .waitFor();
+      expect(await table.locator('img').count()).toBe(0);
+      const cut = await table.evaluate((box) => {
+        const { scrollWidth, clientWidth } = box as unknown as Record<string, number>;
+        return Number(scrollWidth) - Number(clientWidth);
+      });
+      expect(cut).toBe(0);
+      await expectAccessible(page);
+      expect(faults).toEqual([]);
+    }
+  });
+
+  it('are not shown unless both have one', async () => {
+    const { page } = await show(
+      viewOf(configured, 'open=config-a&with=base.safetensors&view=compare'),
+    );
+    await page.getByRole('heading', { name: 'Tensors', exact: true }).waitFor();
+    await page.getByText('have the same values.').waitFor();
+    expect(await page.getByRole('heading', { name: 'Configuration' }).count()).toBe(0);
   });
 });
 

@@ -21,6 +21,8 @@ it('there is none of what is no object', () => {
     expect(configDifference({}, other)).toBe(null);
     expect(configDifference(other, {})).toBe(null);
   }
+  const text = { a: ['x\n[', { b: {}, c: [] }, 2] };
+  expect(configDifference(text, {})?.rows[0]?.before).toBe('["x\\n[", {"b": {}, "c": []}, 2]');
   expect(configDifference({}, {})).toEqual({ rows: [], differing: 0, same: 0 });
 });
 
@@ -38,6 +40,6 @@ it('names of prototypes are keys like others', () => {
   const [first, second] = ['{"__proto__": {"a": 1}, "b": [{"__proto__": 1}]}', '{"b": [{}]}'];
   expect(configDifference(JSON.parse(first), JSON.parse(second))?.rows).toEqual([
     { key: '__proto__.a', before: '1', after: null },
-    { key: 'b', before: '[{"__proto__":1}]', after: '[{}]' },
+    { key: 'b', before: '[{"__proto__": 1}]', after: '[{}]' },
   ]);
 });

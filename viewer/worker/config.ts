@@ -29,13 +29,15 @@ function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** JSON in which the order of keys makes no difference. */
+/** JSON in one line, with spaces to wrap at. The order of keys makes no difference. */
 function jsonOf(value: unknown): string {
-  return JSON.stringify(value, (_, one: unknown) =>
+  const sorted = (_: string, one: unknown) =>
     isFields(one)
       ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : one,
-  );
+      : one;
+  const lines = JSON.stringify(value, sorted, 1);
+  // Line breaks are between tokens only: those in strings are escaped.
+  return lines.replaceAll(/(?<=[[{])\n\s*|\n\s*(?=[\]}])/g, '').replaceAll(/\n\s*/g, ' ');
 }
 
 /** The values of a configuration by path: `rope_scaling.factor`. */

@@ -230,7 +230,7 @@ describe('the configurations of two models', () => {
       expect(texts).toEqual([
         ['config.json', 'a', 'b'],
         ['rope_scaling.factor', '2', '8'],
-        ['eos_token_id', '1', '[1,2]'],
+        ['eos_token_id', '1', '[1, 2]'],
         ['note', JSON.stringify(MARKUP), 'not set'],
       ]);
       await page

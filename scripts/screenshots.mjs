@@ -1,6 +1,7 @@
-// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `--all FOLDER` every view at three widths,
-// light and dark, to look at. It needs Chromium; `npx vitest run --project viewer` needs the same one. The package has
-// one of the pictures: `pngquant --ext .png --force docs/viewer/*.png` makes them a third as long.
+// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `--all FOLDER` every view of five kinds of models
+// at three widths, light and dark, to look at; with `--only gpt2,lora-map` those whose names begin so. It needs Chromium;
+// `npx vitest run --project viewer` needs the same one. The package has one of the pictures: `pngquant --ext .png --force
+// docs/viewer/*.png` makes them a third as long.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,76 +14,106 @@ import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
 import { build } from './build.mjs';
 import { writeDemoModels } from './screenshots/demo-models.mjs';
+import { KINDS } from './screenshots/model-kinds.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const WIDTHS = { 1440: 900, 1024: 768, 390: 844 };
 
+/** A view without requests for so long is complete. */
+const QUIET_MS = 1500;
+
 const QUERY = 'model.layers.5.self_attn.q_proj.weight';
 
-/** Views by the name of their picture: an address, and what must be done and awaited before it is complete. */
-const VIEWS = {
-  open: { address: '' },
-  overview: { address: 'open=writer-135m.safetensors&view=overview' },
-  tensor: { address: `open=writer-135m.safetensors&tensor=${QUERY}`, wait: '.grid-cell' },
-  expert: {
-    address: 'open=writer-135m.safetensors&tensor=model.layers.9.mlp.experts&slice=3, :, :',
-  },
-  map: { address: 'open=writer-135m.safetensors&view=map' },
+/** The pictures of the documentation: an address, and how each is taken. */
+const PICTURES = {
+  overview: { address: { open: 'writer-135m.safetensors' }, height: 800 },
+  tensor: { address: { open: 'writer-135m.safetensors', tensor: QUERY } },
+  map: { address: { open: 'writer-135m.safetensors', view: 'map' } },
   compare: {
-    address: 'open=writer-135m.safetensors&with=writer-135m-tuned.safetensors&view=compare',
+    address: {
+      ...{ open: 'writer-135m.safetensors', with: 'writer-135m-tuned.safetensors' },
+      view: 'compare',
+    },
   },
-  pair: {
-    address: `open=writer-135m.safetensors&with=writer-135m-tuned.safetensors&tensor=${QUERY}`,
-    wait: '.grid-cell',
-  },
-  lora: { address: 'open=writer-135m.safetensors&with=writer-lora.safetensors&view=compare' },
-  search: { address: 'open=writer-135m.safetensors&view=tensors&find=5 proj&sort=size' },
-  wrong: { address: `open=writer-135m.safetensors&tensor=${QUERY}&slice=0:4, 900` },
 };
 
-/** The pictures of the documentation, and how each is taken. */
-const PICTURES = {
-  overview: { scheme: 'light', height: 800 },
-  tensor: { scheme: 'light' },
-  map: { scheme: 'light' },
-  compare: { scheme: 'light' },
-};
+/** Addresses of all views of a kind of models. */
+function viewsOf({ models, tensor, find, wrong }) {
+  const { open } = models;
+  return {
+    list: {},
+    overview: { open },
+    tensors: { open, view: 'tensors' },
+    map: { open, view: 'map' },
+    tensor: { open, tensor },
+    compare: { ...models, view: 'compare' },
+    other: { open: models.with },
+    pair: { ...models, tensor },
+    search: { open, view: 'tensors', find },
+    wrong: { open, ...wrong },
+  };
+}
 
 const { values } = parseArgs({ options: { all: { type: 'string' }, only: { type: 'string' } } });
 await build();
-const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
-const sources = await writeDemoModels(folder);
-const server = spawn(process.execPath, [join(root, 'lib/cli.js'), 'serve', '--json', ...sources], {
-  stdio: ['ignore', 'pipe', 'inherit'],
-});
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb', '--hide-scrollbars'],
 });
 try {
-  const base = await addressOf(server);
-  if (values.all === undefined) {
-    const target = join(root, 'docs/viewer');
-    mkdirSync(target, { recursive: true });
-    for (const [name, { scheme, height = 700 }] of Object.entries(PICTURES)) {
-      await take(base, name, { scheme, width: 1120, height }, join(target, `${name}.png`));
-    }
-  } else {
-    mkdirSync(values.all, { recursive: true });
-    for (const name of values.only?.split(',') ?? Object.keys(VIEWS)) {
-      for (const [width, height] of Object.entries(WIDTHS)) {
-        for (const scheme of ['light', 'dark']) {
-          const file = join(values.all, `${name}-${width}-${scheme}.png`);
-          await take(base, name, { scheme, width: Number(width), height }, file);
-        }
-      }
-    }
-  }
+  if (values.all === undefined) await takePictures();
+  else await takeAll(values.all, values.only?.split(',') ?? ['']);
 } finally {
   await browser.close();
-  server.kill('SIGINT');
-  await once(server, 'exit');
-  rmSync(folder, { recursive: true, force: true });
+}
+
+async function takePictures() {
+  const target = join(root, 'docs/viewer');
+  mkdirSync(target, { recursive: true });
+  await withServer(writeDemoModels, async (base) => {
+    for (const [name, { address, height = 700 }] of Object.entries(PICTURES)) {
+      const page = await open(base, address, { width: 1120, height });
+      await page.screenshot({ path: join(target, `${name}.png`) });
+      await page.context().close();
+    }
+  });
+}
+
+/** Takes the views of all kinds whose names begin with one of `only`, such as `gpt2` or `gpt2-map-390`. */
+async function takeAll(target, only) {
+  mkdirSync(target, { recursive: true });
+  for (const [kind, models] of Object.entries(KINDS)) {
+    const sizes = Object.entries(viewsOf(models)).flatMap(([view, address]) =>
+      Object.entries(WIDTHS).map(([width, height]) => ({
+        ...{ name: `${kind}-${view}-${width}`, address, width: Number(width), height },
+      })),
+    );
+    const wanted = sizes.filter(({ name }) => only.some((one) => name.startsWith(one)));
+    if (wanted.length === 0) continue;
+    await withServer(models.write, async (base) => {
+      for (const { name, address, ...size } of wanted) {
+        await takeBoth(await open(base, address, size), size, join(target, name));
+      }
+    });
+  }
+}
+
+/** Serves models in a folder of their own as long as `use` needs them. */
+async function withServer(write, use) {
+  const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
+  try {
+    const sources = await write(folder);
+    const args = [join(root, 'lib/cli.js'), 'serve', '--json', ...sources];
+    const server = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    try {
+      await use(await addressOf(server));
+    } finally {
+      server.kill('SIGINT');
+      await once(server, 'exit');
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** The address that the server prints, up to its `#`. */
@@ -91,28 +122,34 @@ async function addressOf({ stdout }) {
   return JSON.parse(line).address.replace(/#.*$/, '');
 }
 
-async function take(base, name, { scheme, width, height }, file) {
-  const { address, press, wait = 'main' } = VIEWS[name];
-  const context = await browser.newContext({
-    viewport: { width, height },
-    colorScheme: scheme,
-    deviceScaleFactor: 1,
-  });
+/** Opens an address, and waits until its view is complete. Narrow screens are those of phones. */
+async function open(base, address, viewport) {
+  const hasTouch = viewport.width < 600;
+  const context = await browser.newContext({ viewport, hasTouch, colorScheme: 'light' });
+  let last = Date.now();
+  for (const event of ['request', 'requestfinished']) context.on(event, () => (last = Date.now()));
   const page = await context.newPage();
-  await page.goto(`${base}#${address}`);
-  await page.locator(wait).first().waitFor();
-  if (press !== undefined) await page.getByRole('button', { name: press }).click();
-  await page.waitForLoadState('networkidle');
-  await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
-  // Canvases are drawn after the results are there.
-  await page.waitForTimeout(600);
-  await page.screenshot({ path: file });
-  if (values.all !== undefined) {
-    // What is further down, in a window as high as the view.
-    const whole = await page.evaluate(() => document.querySelector('main').scrollHeight + 80);
-    await page.setViewportSize({ width, height: Math.min(whole, 3600) });
-    await page.waitForTimeout(500);
-    await page.screenshot({ path: file.replace('.png', '-whole.png') });
+  await page.goto(`${base}#${new URLSearchParams(address)}`);
+  const begun = address.open === undefined ? '.choices' : 'nav, .failure';
+  await page.locator(begun).first().waitFor();
+  // What is open makes work begin, and its results more of it.
+  const working = page.getByRole('button', { name: /^(Stop|Cancel)$/ });
+  while (Date.now() - last < QUIET_MS || (await working.count()) > 0)
+    await page.waitForTimeout(200);
+  return page;
+}
+
+/** Takes a view light and dark, each also in a window as high as the view. */
+async function takeBoth(page, { width, height }, path) {
+  const whole = await page.evaluate(() => document.querySelector('main').scrollHeight + 80);
+  const heights = { '': height, '-whole': Math.min(3600, Math.max(height, whole)) };
+  for (const [end, high] of Object.entries(heights)) {
+    await page.setViewportSize({ width, height: high });
+    for (const scheme of ['light', 'dark']) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.waitForTimeout(300);
+      await page.screenshot({ path: `${path}-${scheme}${end}.png` });
+    }
   }
-  await context.close();
+  await page.context().close();
 }

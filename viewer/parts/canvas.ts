@@ -21,6 +21,12 @@ export function themeColour(name: string): string {
   return color;
 }
 
+/** Whether the page is dark now; what uses it is drawn again when that changes. */
+export function useDark(): boolean {
+  useThemeChanges();
+  return isDark();
+}
+
 /** Whether the page is dark now. */
 export function isDark(): boolean {
   const [red = 0] = themeColour('ground').match(/\d+/g)?.map(Number) ?? [];

@@ -2,7 +2,7 @@
 
 import { useMemo } from 'preact/hooks';
 import { workOf } from '../parts/background.js';
-import { isDark } from '../parts/canvas.js';
+import { useDark } from '../parts/canvas.js';
 import { cssColour, cssRamp, divergingMap, sequentialMap } from '../parts/colour-maps.js';
 import { formatBytes, formatInteger, plural, shortNumber } from '../parts/format.js';
 import {
@@ -29,6 +29,11 @@ import {
   type Poster as Table,
 } from '../poster.js';
 import type { LayerStatistics } from '../worker/layers.js';
+
+/** Three digits, so that decimal points are below each other. */
+function rowEnd(value: number): string {
+  return Number.isNaN(value) ? '' : value === 0 ? '0' : value.toPrecision(3);
+}
 
 /** The picture of a measure, its colours, and what they are. */
 function picture(
@@ -65,9 +70,7 @@ function picture(
       ...{ poster, cells, values, isZeroEmpty: false },
       colourOf: (row, value) => cssColour(map(placed(row, value))),
       text: cellText,
-      ends: medians.map((value) =>
-        Number.isNaN(value) ? '' : shortNumber(Number(value.toPrecision(3))),
-      ),
+      ends: medians.map(rowEnd),
       endTitle: 'row median',
       markOf: (at) => marks.get(at) ?? null,
     },
@@ -160,7 +163,7 @@ export function ModelPoster({
   const measure = measureOf(by);
   const { result } = useSignal(workOf('layers', source));
   const poster = useMemo(() => posterOf(source.list), [source]);
-  const dark = isDark();
+  const dark = useDark();
   const drawn = useMemo(
     () => picture(poster, measure, result, dark),
     [poster, measure, result, dark],

@@ -321,6 +321,31 @@ describe('two models', () => {
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   });
 
+  it('have the colours of the theme, also when it changes', async () => {
+    const both = `${OPEN}&with=tuned.safetensors`;
+    for (const view of ['compare', 'overview']) {
+      const { page } = await show(viewOf(server, `${both}&view=${view}`));
+      await page.getByText('Of all values.').waitFor();
+      const colours = async () => [
+        await page.locator('.legend .ramp').getAttribute('style'),
+        await page
+          .locator('.poster canvas')
+          .evaluate((one) => (one as { toDataURL(): string }).toDataURL()),
+      ];
+      const [light, dark] = [await colours(), async () => (await colours())[0]];
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await expect.poll(dark).not.toBe(light[0]);
+      const { page: other } = await show(viewOf(server, `${both}&view=${view}`), {
+        colorScheme: 'dark',
+      });
+      await other.getByText('Of all values.').waitFor();
+      const wanted = await other.locator('.legend .ramp').getAttribute('style');
+      await expect.poll(dark).toBe(wanted);
+      await page.emulateMedia({ colorScheme: 'light' });
+      await expect.poll(colours).toEqual(light);
+    }
+  });
+
   it('of which one is a LoRA adapter show the rank and the norm of each pair', async () => {
     const { page, faults } = await show(
       viewOf(server, `${OPEN}&with=adapter.safetensors&view=compare`),

@@ -1,7 +1,8 @@
 /** What differs between two models: their tensors by name, and the values of those that both have. */
 
 import { compareTensors } from 'safetensors-mmap/inspect';
-import type { TensorList } from './info.js';
+import type { Axis } from '../selection.js';
+import { dimensions, type TensorList } from './info.js';
 import { forEachAt, seldom } from './layers.js';
 import { readingOrder, sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
@@ -89,7 +90,12 @@ export async function valueDifferences(
   const size = sampleSize(isRequested, order.length);
   const column = () => new Float64Array(list.names.length).fill(Number.NaN);
   const partial = { relative: column(), differing: column(), maxError: column() };
-  const total = compared.reduce((sum, at) => sum + (list.byteLength[at] as number), 0);
+  const shareOf = (axes: readonly Axis[], elements: number): number =>
+    isWhole ? 1 : selectedElements(axes) / Math.max(1, elements);
+  const total = compared.reduce((sum, at) => {
+    const axes = sampleAxes(dimensions(list.shapes[at] as string), size);
+    return sum + (list.byteLength[at] as number) * shareOf(axes, list.elements[at] as number);
+  }, 0);
   let done = 0;
   const report = seldom(list.names.length, () => onProgress({ done, total, partial }));
   await forEachAt(compared.length, { isRequested, isWhole }, async (index) => {
@@ -110,7 +116,7 @@ export async function valueDifferences(
     partial.relative[at] = relative ?? (differing > 0 ? 1 : 0);
     partial.differing[at] = differing / Math.max(1, read);
     partial.maxError[at] = maxError ?? Number.NaN;
-    done += byteLength;
+    done += byteLength * shareOf(axes, elements);
     report();
   });
   return partial;

@@ -20,7 +20,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const WIDTHS = { 1440: 900, 1024: 768, 390: 844 };
 
 /** A view without requests for so long is complete. */
-const QUIET_MS = 1500;
+const QUIET_MS = 3000;
 
 const QUERY = 'model.layers.5.self_attn.q_proj.weight';
 

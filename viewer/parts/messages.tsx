@@ -1,6 +1,10 @@
 /** Failures, and how far long work is. */
 
 import { formatBytes } from './format.js';
+import { wrapped } from './name.js';
+
+/** Addresses of this page's server, which people have not typed: their files have names. */
+const SERVED = new RegExp(`${location.origin}/source/\\d+/`, 'g');
 
 /** An error of the library, and what to do about it. */
 export function Failure({
@@ -11,7 +15,7 @@ export function Failure({
   const { message, code, advice } = error;
   return (
     <div class="message failure" role="alert">
-      <p>{message}</p>
+      <p>{wrapped(message.replaceAll(SERVED, ''))}</p>
       {advice && <p>{advice}</p>}
       {code && <p class="code">{code}</p>}
     </div>

@@ -165,8 +165,10 @@ export function Plot({
         if (value === 0) continue;
         // A bar of one among millions is still to be seen.
         const top = Math.min(y(value), TOP + h - 1);
-        const wide = Math.min(MAX_BAR, Math.max(1, w / slots - 1));
-        const left = wide < MAX_BAR ? x(i) : x(i + 0.5) - wide / 2;
+        // Whole pixels; narrow bars touch each other, or gaps would take most of their colour.
+        const [begin, end] = [Math.round(x(i)), Math.round(x(i + 1))];
+        const wide = Math.min(MAX_BAR, Math.max(1, end - begin - (w / slots < 4 ? 0 : 1)));
+        const left = wide < MAX_BAR ? begin : x(i + 0.5) - wide / 2;
         context.fillRect(left, top, wide, TOP + h - top);
       }
     }

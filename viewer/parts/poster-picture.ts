@@ -46,11 +46,17 @@ export interface PosterLayout {
 }
 
 /** Smaller cells have no text: numbers in some of them only would be read as marks. */
-const LEAST = { w: 36, h: 15 };
+const LEAST = { w: 40, h: 15 };
 
 const GAP = 8;
 const TICKS = 22;
 const STRIPE = 4;
+
+/** Columns that have space for numbers. */
+const LABELLED_STEP = 48;
+
+/** About the width of a letter of a label. */
+const LETTER = 6.5;
 
 /** Widest column: few layers need no whole page. */
 const MAX_STEP = 96;
@@ -64,11 +70,13 @@ function heightsFor(rows: number): readonly [number, number, number] {
 /** Lays out a poster. Vectors are lower than matrices, experts are higher; parts are apart. */
 export function posterLayout({ rows, layers }: Poster, width: number): PosterLayout {
   const isNarrow = width < 560;
-  // On narrow screens labels get what few layers leave.
-  const left = isNarrow
-    ? Math.min(184, Math.max(124, width - 40 * layers.length))
-    : Math.min(240, width * 0.24);
+  const longest = rows.reduce((most, { label }) => Math.max(most, label.length), 0);
   const end = isNarrow ? 0 : 84;
+  // As wide as the longest label, if that leaves enough for the cells.
+  const most = isNarrow
+    ? Math.max(124, width - 7 * layers.length)
+    : Math.max(width * 0.24, width - end - LABELLED_STEP * layers.length);
+  const left = Math.min(STRIPE + 20 + LETTER * longest, isNarrow ? 220 : 340, most);
   const step = Math.min(MAX_STEP, (width - left - end) / Math.max(1, layers.length));
   const [matrix, vector, experts] = heightsFor(rows.length);
   let y = 0;
@@ -114,7 +122,9 @@ function fitting(context: CanvasRenderingContext2D, text: string, width: number)
   const head = text.slice(0, begin) || '…';
   while (begin < text.length && context.measureText(head + text.slice(begin)).width > width)
     begin++;
-  return head + text.slice(begin);
+  // No word is broken, unless nothing would be left.
+  const word = text.slice(begin).search(/[._]./) + 1;
+  return head + text.slice(begin + word);
 }
 
 function drawLabel(
@@ -184,7 +194,7 @@ function drawText(
   ground: string | null,
 ): void {
   const width = context.measureText(text).width;
-  if (width + 6 > w || w < LEAST.w || h < LEAST.h) return;
+  if (width + 2 > w || w < LEAST.w || h < LEAST.h) return;
   if (ground !== null) {
     context.fillStyle = ground;
     context.fillRect(x + (w - width) / 2 - 3, y + h / 2 - 7, width + 6, 14);

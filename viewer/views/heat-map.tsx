@@ -49,13 +49,13 @@ function imageOf({ values, rows, columns }: Heat, limit: number): HTMLCanvasElem
   return canvas;
 }
 
-/** `one of 2 rows, one of 8 columns`. */
+/** `1 of 2 rows, 1 of 8 columns`. */
 function oneOf({ rowStep, columnStep }: Heat): string {
   const steps = [
     [rowStep, 'rows'],
     [columnStep, 'columns'],
   ] as const;
-  return steps.flatMap(([step, of]) => (step > 1 ? `one of ${step} ${of}` : [])).join(', ');
+  return steps.flatMap(([step, of]) => (step > 1 ? `1 of ${step} ${of}` : [])).join(', ');
 }
 
 /** Marks a value that is NaN or infinite, which lies between the values of a sample. */
@@ -360,7 +360,7 @@ export function HeatMap({
       </HeatEdges>
       <p class="mono small" role="status">
         {pointed === null
-          ? 'Drag to move; Ctrl and the wheel or a double click to zoom.'
+          ? 'Drag to pan; double-click, or Ctrl and the wheel, to zoom.'
           : valueAt(pointed)}
       </p>
       <div class="row small">

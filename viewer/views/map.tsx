@@ -379,7 +379,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
       {failure !== null && <Failure error={failure} />}
       <section class="card">
         <div class="row">
-          <span class="grow mono small">{prefix === '' ? 'All tensors' : prefix}</span>
+          <div class="grow mono small">{prefix === '' ? 'All tensors' : prefix}</div>
           {prefix !== '' && (
             <button type="button" onClick={outer}>
               Out
@@ -414,7 +414,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
           {said()}
         </p>
         {ramp === null ? (
-          <div class="row small">
+          <div class="row small outside">
             {colouring.values === null &&
               shownGroups(source.list, colouring.key).map(({ label, colour }) => (
                 <span key={label} class="row">

@@ -315,7 +315,7 @@ export function Open({ slot }: { slot: Slot }) {
           type="text"
           inputMode="url"
           aria-label="Address of a checkpoint"
-          placeholder="org/name on the Hub, or https://…/model.safetensors"
+          placeholder="org/name on the Hub, or https://…"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
         />

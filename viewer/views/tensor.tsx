@@ -62,7 +62,7 @@ function Facts({ facts }: { facts: NamedTensorSpec }) {
         </dd>
       </div>
       <div>
-        <dt>Place</dt>
+        <dt>Offset</dt>
         <dd>
           {formatInteger(offset)} <small>in {wrapped(file)}</small>
         </dd>

@@ -97,8 +97,22 @@ const LOOKS = [
   { width: 390, colorScheme: 'dark' },
 ] as const;
 
+/** Controls that fingers miss. Links in texts are as high as their lines. */
+function smallTargets(page: Page): Promise<string[]> {
+  return page
+    .locator('button, summary.button, select, [role=treeitem]')
+    .filter({ visible: true })
+    .evaluateAll((all) =>
+      all
+        .filter((one) => one.getBoundingClientRect().height < 44)
+        .map((one) => one.outerHTML.slice(0, 200)),
+    );
+}
+
 describe.each(LOOKS)('at $width pixels, $colorScheme', ({ width, colorScheme }) => {
-  const options = { viewport: { width, height: 844 }, colorScheme };
+  // Narrow screens are those of phones.
+  const hasTouch = width === 390;
+  const options = { viewport: { width, height: 844 }, colorScheme, hasTouch };
 
   it('every view of one model passes axe, and has one main heading', async () => {
     const { page, faults } = await show(server.address, options);
@@ -114,6 +128,7 @@ describe.each(LOOKS)('at $width pixels, $colorScheme', ({ width, colorScheme }) 
       expect([address, headings]).toEqual([address, 1]);
       // Nothing is wider than the screen.
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+      if (hasTouch) expect([address, await smallTargets(page)]).toEqual([address, []]);
     }
     expect(faults).toEqual([]);
   });

@@ -48,9 +48,6 @@ const LEFT_OUT = new Map(
     'remote/remote-stream': ['RemoteStream'],
     'remote/request-event': ['WatchedTry'],
     'tensor/chunks': ['CHUNKS_OPTIONS', 'chunkByteLength'],
-    'tensor/conversion': [
-      ...['CONVERT_ASYNC_OPTIONS', 'CONVERT_VALUES_OPTIONS', 'convertOnPoolInWindows'],
-    ],
     'tensor/copies': ['copyFrom', 'copyFromYielding', 'gatherFrom'],
     'tensor/partition': ['planPartition'],
     'tensor/take': [

@@ -8,7 +8,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { MAX_EXTENT, scrollScale } from './scaled.js';
 
 /** The height of a row of one line: fingers need more of it. */
-export const ROW = matchMedia('(pointer: coarse)').matches ? 44 : 28;
+export const ROW = globalThis.matchMedia?.('(pointer: coarse)').matches ? 44 : 28;
 
 /** Rows before and after those in sight. */
 const MARGIN = 8;

@@ -3,7 +3,7 @@
 import { signal } from './signal.js';
 
 /** Pixels of the side: fewer on a small screen, where the view needs them. */
-const SIDE = { min: 240, max: 640, usual: innerWidth < 1200 ? 280 : 360 };
+const SIDE = { min: 240, max: 640, usual: globalThis.innerWidth < 1200 ? 280 : 360 };
 
 /** The width of the side now; it stays while the page is open. */
 export const sideWidth = signal(SIDE.usual);

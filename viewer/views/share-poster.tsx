@@ -1,9 +1,9 @@
 /** The poster of relative differences, or of changes by an adapter. Cells of two models are split. */
 
 import { useMemo } from 'preact/hooks';
-import { isDark } from '../parts/canvas.js';
+import { useDark } from '../parts/canvas.js';
 import { cssColour, cssRamp, divergingMap, sequentialMap } from '../parts/colour-maps.js';
-import { formatPercent } from '../parts/format.js';
+import { fixedPercent, formatPercent } from '../parts/format.js';
 import { cellText } from '../parts/measures.js';
 import { wrapped } from '../parts/name.js';
 import type { OpenSource } from '../parts/open-sources.js';
@@ -69,7 +69,7 @@ function picturesOf({ list }: OpenSource, models: SharesOf['models'], dark: bool
       text: (value) => (isSplit ? '' : cellText(100 * value)),
       ends: isSplit
         ? countsInBoth(poster, models)
-        : tops.map((top) => (top === 0 ? '–' : percentText(top))),
+        : tops.map((top) => (top === 0 ? '–' : fixedPercent(top))),
       endTitle: isSplit ? 'in both' : 'row max',
       // Values of which only one is NaN have no relative difference.
       markOf: (one) => (shares[one] === 0 && (differing?.[one] as number) > 0 ? 'broken' : null),
@@ -90,7 +90,7 @@ function picturesOf({ list }: OpenSource, models: SharesOf['models'], dark: bool
 /** Shows the poster; nothing where no name has the number of a layer. */
 export function SharePoster({ source, models, title, note, name, sampleNote, none }: SharesOf) {
   const { list } = source;
-  const dark = isDark();
+  const dark = useDark();
   const drawn = useMemo(
     () => picturesOf(source, models, dark),
     [source, dark, ...models.map(({ shares }) => shares)],

@@ -114,7 +114,7 @@ async function sidesAt(poster: Locator, layer: number): Promise<string> {
     const context = canvas.getContext('2d');
     const ratio = canvas.width / canvas.clientWidth;
     // As `posterLayout`: labels, then columns.
-    const left = Math.min(184, Math.max(124, canvas.clientWidth - 40 * 6));
+    const left = 24 + 6.5 * 'mlp.up_proj'.length;
     const at = (share: number) => left + ((column + share) * (canvas.clientWidth - left)) / 6;
     const colour = (x: number, y: number) =>
       Array.from(context.getImageData(x * ratio, y * ratio, 1, 1).data.subarray(0, 3));

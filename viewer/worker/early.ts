@@ -1,7 +1,7 @@
 /** What the headers of a large model show, before it is known which tensors make up each weight. */
 
 import type { RemoteCheckpoint, ShardHeader, TensorEntry } from 'safetensors-mmap';
-import { type Poster, posterOf } from '../poster.js';
+import { layerPlace, type Poster, posterOf } from '../poster.js';
 import type { Architecture } from './architecture.js';
 import { type FileInfo, filesOf, formatShape, metadataOf, partsOf } from './info.js';
 
@@ -27,13 +27,22 @@ const SCALE = /_scale(?:_inv)?$/;
 
 /** The roles and layers of the tensors that are no scales. */
 function outlineOf(headers: readonly ShardHeader[]): Poster | null {
+  const dtypes = new Set<string>();
+  // Of experts two show that they share a cell.
+  const counts = new Map<string, number>();
   const entries: TensorEntry[] = [];
   for (const { tensors } of headers) {
     for (const entry of tensors) {
-      if (CODES.test(entry.dtype) && !FP8.test(entry.dtype)) return null;
-      if (!SCALE.test(entry.name)) entries.push(entry);
+      dtypes.add(entry.dtype);
+      if (SCALE.test(entry.name)) continue;
+      const { role, layer } = layerPlace(entry.name);
+      const cell = `${layer} ${role}`;
+      const count = counts.get(cell) ?? 0;
+      if (count < 2) entries.push(entry);
+      counts.set(cell, count + 1);
     }
   }
+  for (const dtype of dtypes) if (CODES.test(dtype) && !FP8.test(dtype)) return null;
   const shapes = entries.map(({ shape }) => formatShape(shape));
   const names = entries.map(({ name }) => name);
   const { layers, rows } = posterOf({ names, shapes, part: partsOf(entries, shapes) });

@@ -146,19 +146,18 @@ export function listOf(
   shown: readonly TensorEntry[],
   starts: ReadonlyMap<string, number>,
 ): TensorList {
-  const weights = new Map<string, TensorEntry>();
-  const used = new Set<string>();
+  /** Weights by the tensors of their codes; null by their other tensors. */
+  const parts = new Map<string, TensorEntry | null>();
   for (const entry of shown) {
     const storedAs = entry.quantization?.storedAs;
     if (storedAs === undefined) continue;
-    weights.set(storedAs['weight'] as string, entry);
-    for (const name of Object.values(storedAs)) used.add(name);
+    for (const name of Object.values(storedAs)) if (!parts.has(name)) parts.set(name, null);
+    parts.set(storedAs['weight'] as string, entry);
   }
   const listed: TensorEntry[] = [];
   for (const entry of stored) {
-    const weight = weights.get(entry.name);
-    if (weight !== undefined) listed.push(weight);
-    else if (!used.has(entry.name)) listed.push(entry);
+    const weight = parts.get(entry.name);
+    if (weight !== null) listed.push(weight ?? entry);
   }
   return columns(listed, starts);
 }

@@ -19,7 +19,10 @@ export const MARKER_NAME = 'comfy_quant';
 export class CheckpointTensors {
   readonly #all: readonly StoredTensor[];
   /** Created for the first name that is looked up: of a checkpoint without codes none is. */
-  #byName: ReadonlyMap<string, StoredTensor> | undefined;
+  #byName: Map<string, number> | undefined;
+  /** Positions of the tensors that were found last, and before. */
+  #last = 0;
+  #before = 0;
   /** Names from their last dot on: most companions are in no name of a checkpoint, which is soon known. */
   readonly #endings = new Set<string>();
   readonly #bytes: ReadonlyMap<string, Uint8Array>;
@@ -39,9 +42,35 @@ export class CheckpointTensors {
     return this.find(name) !== undefined;
   }
 
+  /**
+   * The tensor of a name. Weights and their companions are looked up in the order of the file: the tensors after the last
+   * two that were found are compared first, and often no name has to be hashed.
+   */
   find(name: string): StoredTensor | undefined {
-    this.#byName ??= new Map(this.#all.map((tensor) => [tensor.name, tensor]));
-    return this.#byName.get(name);
+    let at = this.#near(this.#last, name);
+    if (at === -1) {
+      at = this.#near(this.#before, name);
+      if (at === -1) at = this.#lookUp(name);
+      if (at === -1) return undefined;
+      this.#before = this.#last;
+    }
+    this.#last = at;
+    return this.#all[at];
+  }
+
+  /** The position of a name if it is at a place or one of the next two; else -1. */
+  #near(place: number, name: string): number {
+    const end = Math.min(place + 3, this.#all.length);
+    for (let at = place; at < end; at++) if (this.#all[at]?.name === name) return at;
+    return -1;
+  }
+
+  #lookUp(name: string): number {
+    if (this.#byName === undefined) {
+      this.#byName = new Map();
+      for (const [at, tensor] of this.#all.entries()) this.#byName.set(tensor.name, at);
+    }
+    return this.#byName.get(name) ?? -1;
   }
 
   /** What the names have after their last dot, each once. */

@@ -45,6 +45,36 @@ describe('scales', () => {
     expect(await problemOf(ints, fp8())).toContain('to hold floats, found I32');
   });
 
+  it.each<[string, (at: number, isScale: boolean) => number]>([
+    ['after its codes', (at, isScale) => 2 * at + Number(isScale)],
+    ['before its codes', (at, isScale) => 2 * at - Number(isScale)],
+    ['after all codes', (at, isScale) => at + 100 * Number(isScale)],
+    ['before all codes, backwards', (at, isScale) => (isScale ? -at : at)],
+    ['anywhere', (at, isScale) => (7 * at + 3 * Number(isScale)) % 23],
+  ])('are found %s', async (_, placeOf) => {
+    const items = Array.from({ length: 20 }, (_, at) => {
+      const weight = [`layers.${at}.weight`, ['F8_E4M3', [4, 4]], placeOf(at, false)] as const;
+      const scale = [
+        `layers.${at}.weight_scale`,
+        ['F32', [], 'scales'],
+        placeOf(at, true),
+      ] as const;
+      return [weight, scale];
+    });
+    const sorted = items.flat().sort(([, , place], [, , other]) => place - other);
+    const tensors = Object.fromEntries(sorted.map(([name, tensor]) => [name, tensor])) as Tensors;
+    const model = await open(tensors, fp8());
+    expect(model.problems).toEqual([]);
+    expect(model.size).toBe(20);
+    for (let at = 0; at < 20; at++) {
+      const weight = `layers.${at}.weight`;
+      expect(model.info(weight).quantization).toMatchObject({
+        storedAs: { weight, scale: `${weight}_scale` },
+        byteLength: 20,
+      });
+    }
+  });
+
   it('of activations, keys and values are hidden', async () => {
     const tensors: Tensors = {
       'self_attn.k_proj.weight': ['F8_E4M3', [4, 4]],

@@ -36,7 +36,7 @@ entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 
 /**
  * Exports of the library that the page never calls: it opens safetensors files, reads slices and runs in browsers. So
- * there are no blocks of GGUF, lists of rows, chunks, streams, typed views, copies, parts for ranks, thread pool or
+ * there are no blocks of GGUF, lists of rows, chunks, streams, typed views, parts for ranks, thread pool or
  * events of requests.
  */
 const LEFT_OUT = new Map(
@@ -48,7 +48,6 @@ const LEFT_OUT = new Map(
     'remote/remote-stream': ['RemoteStream'],
     'remote/request-event': ['WatchedTry'],
     'tensor/chunks': ['CHUNKS_OPTIONS', 'chunkByteLength'],
-    'tensor/copies': ['copyFrom', 'copyFromYielding', 'gatherFrom'],
     'tensor/partition': ['planPartition'],
     'tensor/take': [
       ...['fillNow', 'fillYielding', 'TAKE_ASYNC_OPTIONS', 'TAKE_OPTIONS'],

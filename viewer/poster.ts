@@ -67,8 +67,8 @@ interface LayerPlace {
 /** A number between dots, as in `layers.3.mlp`. */
 const NUMBER = /(?<![^./])\d+(?![^./])/g;
 
-/** Adapters have other separators: `down_blocks_0_attentions`. In names with dots such a number is none: `ln_1`. */
-const NUMBER_OF_ADAPTERS = /(?<![^._/])\d+(?![^._/])/g;
+/** Adapters have other separators, before a dot: `down_blocks_0_attentions`. After one such a number is none: `ln_1`. */
+const NUMBER_OF_ADAPTERS = /(?<=^(?:[^.]*[_/])?)\d+(?![^._/])/g;
 
 /** Splits a name into its layer and its role there. */
 export function layerPlace(name: string): LayerPlace {

@@ -5,6 +5,7 @@ import {
   colourLimit,
   factorRange,
   formatLayers,
+  layerPlace,
   PARTS,
   type Part,
   partNumber,
@@ -117,6 +118,15 @@ describe('a poster', () => {
       'decoder.layers…mlp.fc',
       'mlp.fc.bias',
     ]);
+  });
+
+  it('has columns for numbers of layers only, also in names of adapters', () => {
+    const layerOf = (name: string) => layerPlace(name).layer;
+    expect(layerOf('time_embedding.linear_1.weight')).toBe(null);
+    expect(layerOf('lora_te_text_model_encoder_layers_7_mlp_fc1.lora_down.weight')).toBe(7);
+    expect(layerPlace('lora_unet_down_blocks_1_attentions_0_proj_in.alpha')).toEqual({
+      ...{ layer: 1, role: 'lora_unet_down_blocks_*_attentions_*_proj_in.alpha' },
+    });
   });
 
   it('has all parts in one order', () => {

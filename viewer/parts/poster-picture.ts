@@ -64,7 +64,8 @@ const MAX_STEP = 96;
 /** Heights of rows of matrices, of vectors and of experts, by the number of rows. */
 function heightsFor(rows: number): readonly [number, number, number] {
   if (rows <= 14) return [30, 20, 44];
-  return rows <= 32 ? [22, 16, 40] : [16, 13, 30];
+  if (rows <= 32) return [22, 16, 40];
+  return rows <= 64 ? [16, 13, 30] : [14, 13, 16];
 }
 
 /** Lays out a poster. Vectors are lower than matrices, experts are higher; parts are apart. */

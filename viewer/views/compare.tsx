@@ -54,10 +54,10 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
       <dl class="facts">
         {(
           [
-            ['In both, of one shape', comparable],
+            ['In both, same shape', comparable],
             ['Added', countOf('added')],
             ['Removed', countOf('removed')],
-            ['Other shape or dtype', countOf('changed')],
+            ['Shape or dtype changed', countOf('changed')],
           ] as const
         ).map(([label, count]) => (
           <div key={label}>

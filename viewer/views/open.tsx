@@ -256,9 +256,9 @@ export function CompareWith({ source: { place } }: { source: OpenSource }) {
 }
 
 const TITLES: Readonly<Record<Slot, string>> = {
-  first: 'Look at a checkpoint',
+  first: 'Open a checkpoint',
   second: 'Compare with a second model',
-  base: 'The model that both were made from',
+  base: 'The base of both models',
 };
 
 /** The ways to open a source in a place. */

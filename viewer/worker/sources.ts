@@ -73,6 +73,10 @@ async function openPlace(
       ? { fetch: joinedFetch(place.headers, onAnswer), concurrency: MOST_REQUESTS }
       : {};
   // A text without a scheme would be a path, which a page has none of.
+  if (!place.url.includes('://')) {
+    const advice = 'enter org/name on the Hub, or an address that begins with https://';
+    throw new Error(`unknown model ${JSON.stringify(place.url)}; ${advice}`);
+  }
   return (await open(place.url, { ...options, ...served })) as RemoteCheckpoint;
 }
 

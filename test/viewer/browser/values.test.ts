@@ -91,6 +91,19 @@ describe('values and statistics', () => {
     expect(faults).toEqual([]);
   });
 
+  it('of columns of packed dtypes are cut from whole rows', async () => {
+    const bytes = anyBytes(8);
+    const path = written('packed.safetensors', [{ name: 'w', dtype: 'F4', shape: [2, 8], bytes }]);
+    const all = safeOpen(path).getTensor('w').toFloat32();
+    const server = await serve(path);
+    const { page, faults } = await show(
+      viewOf(server, 'open=packed.safetensors&tensor=w&slice=:, 1:6:2'),
+    );
+    const expected = [1, 3, 5, 9, 11, 13].map((at) => all[at]);
+    expect((await shownCells(page)).map(Number)).toEqual(expected);
+    expect(faults).toEqual([]);
+  });
+
   it('of nothing, of one value and of an empty selection are there without errors', async () => {
     const server = await serve(
       written('small.safetensors', [

@@ -307,7 +307,7 @@ function Dtypes({
             <tr>
               <th>Dtype</th>
               <th class="number">{noun === 'weight' ? 'Weights' : 'Tensors'}</th>
-              <th class="number">Elements</th>
+              <th class="number wide">Elements</th>
               <th class="number">Bytes</th>
               <th class="number">Share</th>
             </tr>
@@ -321,7 +321,7 @@ function Dtypes({
                   <code>{kind}</code>
                 </td>
                 <td class="number">{formatInteger(tensors)}</td>
-                <td class="number">{formatInteger(elements)}</td>
+                <td class="number wide">{formatInteger(elements)}</td>
                 <td class="number">{formatBytes(byteLength)}</td>
                 <td class="number">{formatPercent(byteLength, total)}</td>
               </tr>

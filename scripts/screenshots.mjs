@@ -1,7 +1,7 @@
-// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `--all FOLDER` every view of five kinds of models
-// at three widths, light and dark, to look at; with `--only gpt2,lora-map` those whose names begin so. It needs Chromium;
-// `npx vitest run --project viewer` needs the same one. The package has one of the pictures: `pngquant --ext .png --force
-// docs/viewer/*.png` makes them a third as long.
+// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `--all FOLDER` every view of five kinds of
+// models at three widths, light and dark, to look at; with `--only gpt2,lora-map` those whose names begin so. It needs
+// Chromium; `npx vitest run --project viewer` needs the same one. The package has one of the pictures: `pngquant --ext
+// .png --force docs/viewer/*.png` makes them a third as long.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -67,7 +67,7 @@ interface LayerPlace {
 /** A number between dots, as in `layers.3.mlp`. */
 const NUMBER = /(?<![^./])\d+(?![^./])/g;
 
-/** Adapters have other separators, before a dot: `down_blocks_0_attentions`. After one such a number is none: `ln_1`. */
+/** Adapters have other separators, before a dot: `down_blocks_0_attentions`. After a dot that is a name: `ln_1`. */
 const NUMBER_OF_ADAPTERS = /(?<=^(?:[^.]*[_/])?)\d+(?![^._/])/g;
 
 /** Splits a name into its layer and its role there. */

@@ -1,5 +1,5 @@
-// Models for pictures: a small language model, one that was trained further, and an adapter. Their values are random, and
-// the same at every run.
+// Models for pictures: a small language model, one that was trained further, and an adapter. Their values are random,
+// and the same at every run.
 
 import { join } from 'node:path';
 import { saveFile } from '../../lib/index.js';

@@ -1,6 +1,6 @@
 // Two models with the names, shapes and dtypes of DeepSeek-V3: 61 layers with 256 experts, FP8 with a scale for every
-// block of 128 × 128, in 163 files. The files are sparse: of 688 GB each, what a sample reads and one whole tensor are on
-// the disk, and all else is 0.
+// block of 128 × 128, in 163 files. The files are sparse: of 688 GB each, what a sample reads and one whole tensor are
+// on the disk, and all else is 0.
 
 import { mkdir, open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

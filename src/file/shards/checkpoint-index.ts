@@ -177,10 +177,10 @@ export class CheckpointIndex {
   }
 
   /**
-   * For each of `entriesOf` the entry of the shard's contents that has its name, -1 if it is missing there; don't modify
-   * the array. Writers sort a shard by dtype, then by name, and the index by name: its entries go through the dtypes of
-   * the shard in turns. So the entries after the last ones found in two dtypes are compared first; mostly no lookup is
-   * needed.
+   * For each of `entriesOf` the entry of the shard's contents that has its name, -1 if it is missing there; don't
+   * modify the array. Writers sort a shard by dtype, then by name, and the index by name: its entries go through the
+   * dtypes of the shard in turns. So the entries after the last ones found in two dtypes are compared first; mostly no
+   * lookup is needed.
    */
   placesIn(shard: number, contents: FileContents): Int32Array {
     const entries = this.entriesOf(shard);

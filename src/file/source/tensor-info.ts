@@ -91,7 +91,7 @@ export interface TensorEntry extends TensorInfo {
   readonly byteLength: number;
 }
 
-/** Lists of all entries of a file that callers retain: `headers` and `tensors` share them, a hundred thousand objects. */
+/** Lists of all entries of a file that callers retain: `headers` and `tensors` share these objects, up to 100,000. */
 const lists = new WeakMap<ListedContents, WeakRef<readonly TensorEntry[]>>();
 
 /**

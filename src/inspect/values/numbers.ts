@@ -11,8 +11,8 @@ export function isInteger(dtype: Dtype): boolean {
 }
 
 /**
- * The values as numbers, in the order of their bytes: a view where JavaScript has the dtype, else new memory. Of C64 real
- * and imaginary parts in turn; integers of 64 bits are rounded.
+ * The values as numbers, in the order of their bytes: a view where JavaScript has the dtype, else new memory. Of C64
+ * real and imaginary parts in turn; integers of 64 bits are rounded.
  *
  * @example
  * ```ts

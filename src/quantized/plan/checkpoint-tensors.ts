@@ -43,8 +43,8 @@ export class CheckpointTensors {
   }
 
   /**
-   * The tensor of a name. Weights and their companions are looked up in the order of the file: the tensors after the last
-   * two that were found are compared first, and often no name has to be hashed.
+   * The tensor of a name. Weights and their companions are looked up in the order of the file: the tensors after the
+   * last two that were found are compared first, and often no name has to be hashed.
    */
   find(name: string): StoredTensor | undefined {
     let at = this.#near(this.#last, name);

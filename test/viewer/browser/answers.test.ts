@@ -119,7 +119,7 @@ describe('is there a NaN', () => {
 
   it('is marked in the heat map, even between the values of its sample', async () => {
     const { page } = await show(viewOf(server, `open=broken.safetensors&tensor=${nameOf(1)}`));
-    await page.getByText('Sampled: one of 3 rows, one of 3 columns. Zoom in for all').waitFor();
+    await page.getByText('Sampled: 1 of 3 rows, 1 of 3 columns. Zoom in for all').waitFor();
     await page.getByText('first at [700, 13]').waitFor();
     await expect.poll(async () => (await brokenPixels(page)).count).toBeGreaterThan(30);
     // Its left half is beyond the edge of the picture.

@@ -68,7 +68,7 @@ interface LayerPlace {
 const NUMBER = /(?<![^./])\d+(?![^./])/g;
 
 /** Adapters have other separators, before a dot: `down_blocks_0_attentions`. After a dot that is a name: `ln_1`. */
-const NUMBER_OF_ADAPTERS = /(?<=^(?:[^.]*[_/])?)\d+(?![^._/])/g;
+const NUMBER_OF_ADAPTERS = /(?<![^_/])\d+(?![^_/])/g;
 
 /** Splits a name into its layer and its role there. */
 export function layerPlace(name: string): LayerPlace {
@@ -78,7 +78,9 @@ export function layerPlace(name: string): LayerPlace {
     return '*';
   };
   const role = name.replace(NUMBER, leaveOpen);
-  return { role: layer === null ? name.replace(NUMBER_OF_ADAPTERS, leaveOpen) : role, layer };
+  if (layer !== null) return { role, layer };
+  const [head] = name.split('.', 1) as [string];
+  return { role: head.replace(NUMBER_OF_ADAPTERS, leaveOpen) + name.slice(head.length), layer };
 }
 
 /** A row of the poster. */

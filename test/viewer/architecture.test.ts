@@ -1,6 +1,6 @@
 /** Configurations of models, by the names that programs give the same things. */
 import { expect, it } from 'vitest';
-import { architectureOf } from '../../viewer/worker/architecture.js';
+import { architectureOf, readConfig } from '../../viewer/worker/architecture.js';
 
 it('the fields of a configuration have one name each', () => {
   const gpt2 = { architectures: ['GPT2LMHeadModel'], n_layer: 12, n_embd: 768, n_head: 12 };
@@ -30,4 +30,21 @@ it('the configuration for text counts in a model for several kinds of input', ()
 it('other values are left out', () => {
   const wrong = { hidden_size: '768', vocab_size: -1, n_layer: 1.5, architectures: [7] };
   for (const config of [null, 7, 'text', [], wrong]) expect(architectureOf(config)).toEqual([]);
+});
+
+it('a configuration that cannot be read is an error, unless there is none', async () => {
+  const { signal } = new AbortController();
+  const read = (found: { text: string; byteLength?: number } | undefined) => {
+    const bytes = new TextEncoder().encode(found?.text);
+    const file = { path: 'm/config.json', bytes, byteLength: found?.byteLength ?? bytes.length };
+    return readConfig({ sibling: async () => (found === undefined ? found : file) }, signal);
+  };
+  expect(await read(undefined)).toBe(undefined);
+  expect(await read({ text: '{"a": 1}' })).toEqual({ a: 1 });
+  await expect(read({ text: '{' })).rejects.toThrow('m/config.json: invalid JSON: ');
+  await expect(read({ text: '{}', byteLength: 3 })).rejects.toThrow('longer than 2 bytes');
+  const failed = async () => {
+    throw new Error('no answer');
+  };
+  await expect(readConfig({ sibling: failed }, signal)).rejects.toThrow('no answer');
 });

@@ -7,17 +7,27 @@ import { wrapped } from '../parts/name.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { useCall } from '../parts/use-call.js';
+import type { ConfigValue } from '../worker/config.js';
 
-function Value({ json }: { json: string | null }) {
+function Value({ value }: { value: ConfigValue | null }) {
   return (
-    <td class="value mono">{json === null ? <span class="muted">not set</span> : wrapped(json)}</td>
+    <td class="value mono">
+      {value === null ? <span class="muted">not set</span> : wrapped(value.excerpt)}
+    </td>
   );
 }
 
 /** Shows the table; nothing unless both models have a configuration. */
 export function ConfigTable({ source, second }: { source: OpenSource; second: OpenSource }) {
   const { result, failure } = useCall('config', { id: source.id, other: second.id });
-  if (failure !== null) return <Failure error={failure} />;
+  if (failure !== null) {
+    return (
+      <section class="card">
+        <h2>Configuration</h2>
+        <Failure error={failure} />
+      </section>
+    );
+  }
   if (result === null) return null;
   const { rows, differing, same } = result;
   return (
@@ -29,7 +39,8 @@ export function ConfigTable({ source, second }: { source: OpenSource; second: Op
             name="differences of config.json"
             table={{
               columns: ['key', 'a', 'b'],
-              rows: () => rows.map(({ key, before, after }) => [key, before ?? '', after ?? '']),
+              rows: () =>
+                rows.map(({ key, before, after }) => [key, before?.json ?? '', after?.json ?? '']),
             }}
           />
         )}
@@ -51,8 +62,8 @@ export function ConfigTable({ source, second }: { source: OpenSource; second: Op
                 {rows.map(({ key, before, after }, at) => (
                   <tr key={at}>
                     <td class="text mono">{wrapped(key)}</td>
-                    <Value json={before} />
-                    <Value json={after} />
+                    <Value value={before} />
+                    <Value value={after} />
                   </tr>
                 ))}
               </tbody>

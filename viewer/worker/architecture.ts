@@ -38,24 +38,31 @@ export function architectureOf(config: unknown): Architecture {
   return lines;
 }
 
-/** Reads the configuration next to a model; undefined without one, or if it cannot be parsed. */
+/** Reads the configuration next to a model; undefined if there is none. Throws if it cannot be fetched or parsed. */
 export async function readConfig(
-  checkpoint: RemoteCheckpoint,
+  checkpoint: Pick<RemoteCheckpoint, 'sibling'>,
   signal: AbortSignal,
 ): Promise<unknown> {
+  const found = await checkpoint.sibling('config.json', { signal });
+  if (found === undefined) return undefined;
+  const { path, bytes, byteLength } = found;
+  if (bytes.length < byteLength) throw new Error(`${path}: longer than ${bytes.length} bytes`);
   try {
-    const found = await checkpoint.sibling('config.json', { signal });
-    return found === undefined ? undefined : JSON.parse(new TextDecoder().decode(found.bytes));
+    return JSON.parse(new TextDecoder().decode(bytes));
   } catch (error) {
-    if (signal.aborted) throw error;
-    return undefined;
+    throw new Error(`${path}: invalid JSON: ${(error as Error).message}`, { cause: error });
   }
 }
 
-/** Reads what the configuration next to a model specifies. */
+/** Reads what the configuration next to a model specifies; nothing if it cannot be read. */
 export async function readArchitecture(
   checkpoint: RemoteCheckpoint,
   signal: AbortSignal,
 ): Promise<Architecture> {
-  return architectureOf(await readConfig(checkpoint, signal));
+  try {
+    return architectureOf(await readConfig(checkpoint, signal));
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return [];
+  }
 }

@@ -92,7 +92,11 @@ beforeAll(async () => {
     writeFileSync(join(folder, name, 'config.json'), JSON.stringify(fields));
     return join(folder, name);
   });
-  configured = await serve(...folders, only, join(folder, 'base.safetensors'));
+  const broken = join(folder, 'broken');
+  mkdirSync(broken);
+  writeFileSync(join(broken, 'model.safetensors'), fileBytes(model([])));
+  writeFileSync(join(broken, 'config.json'), '{"hidden_size": 12');
+  configured = await serve(...folders, only, broken, join(folder, 'base.safetensors'));
 });
 
 /** Faults but those of files that are not there: Chromium writes of a missing configuration in its console. */
@@ -254,6 +258,15 @@ describe('the configurations of two models', () => {
     await page.getByRole('heading', { name: 'Tensors', exact: true }).waitFor();
     await page.getByText('have the same values.').waitFor();
     expect(await page.getByRole('heading', { name: 'Configuration' }).count()).toBe(0);
+  });
+
+  it('that cannot be parsed are reported in the card', async () => {
+    const { page } = await show(viewOf(configured, 'open=config-a&with=broken&view=compare'));
+    const card = page.locator('section', {
+      has: page.getByRole('heading', { name: 'Configuration' }),
+    });
+    await card.getByText('config.json: invalid JSON').waitFor();
+    await page.getByText('have the same values.').waitFor();
   });
 });
 

@@ -8,7 +8,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import { yieldIfDue } from '../../work/yielding.js';
 import { boxesOf } from './boxes.js';
-import { isByteSized, valueNumbers, valueNumbersIn } from './numbers.js';
+import { isByteSized, isConverted, valueNumbers, valueNumbersIn } from './numbers.js';
 
 /** Elements of a window. */
 const WINDOW_ELEMENTS = 2 ** 22;
@@ -106,12 +106,17 @@ export function requireTensor(name: string, tensor: unknown): void {
   throw argumentTypeError(name, 'a tensor, such as checkpoint.getTensor(name)', tensor);
 }
 
-/** The values of tensors of one shape, cut alike, valid until the next. Progress counts bytes of the first. */
+/**
+ * The values of tensors of one shape, cut alike. Arrays are reused: each is valid until the next is requested. Progress
+ * counts bytes of the first.
+ */
 export async function* alikeWindows(
   tensors: readonly SliceableTensor[],
   options: TransferOptions,
 ): AsyncGenerator<ValueWindow, void, void> {
-  const memories = tensors.map(() => new Float32Array(COMPARED_ELEMENTS));
+  const [{ shape }] = tensors as readonly [SliceableTensor];
+  const length = Math.min(COMPARED_ELEMENTS, elementCountOf(shape));
+  const memories = tensors.map(({ dtype }) => new Float32Array(isConverted(dtype) ? length : 0));
   for await (const parts of alikeParts(tensors, options)) {
     for (const box of boxesIn(parts, COMPARED_ELEMENTS)) {
       const cuts = parts.map((part) => part.slice(...box));
@@ -119,6 +124,8 @@ export async function* alikeWindows(
         values: cuts.map((part, i) => valueNumbersIn(part, memories[i] as Float32Array)),
         parts: cuts,
       };
+      await yieldIfDue();
+      options.signal?.throwIfAborted();
     }
   }
 }

@@ -3,7 +3,7 @@
 import { argumentTypeError } from '../../errors/arguments.js';
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { TensorSource } from '../../file/source/tensor-source.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 
 /** Tensors to read together: few requests, and little memory. */
 const READ_BYTE_LENGTH = 2 ** 24;
@@ -43,8 +43,9 @@ export async function* tensorsInTurn(
   const local = isLocal(source) ? source : null;
   for (let begin = 0; begin < entries.length; ) {
     const entry = entries[begin] as NamedLength;
-    if (local !== null && isView(local, entry)) {
-      yield local.getTensor(entry.name);
+    const view = local === null ? undefined : viewOf(local, entry);
+    if (view !== undefined) {
+      yield view;
       begin++;
       continue;
     }
@@ -65,10 +66,16 @@ interface LocalSource extends TensorSource {
   residency(name: string): number | null;
 }
 
-/** Whether a tensor is used where it is: reading it first takes too much memory, or saves no wait for the disk. */
-function isView(source: LocalSource, { name, byteLength }: NamedLength): boolean {
-  if (byteLength > READ_BYTE_LENGTH) return true;
-  return byteLength >= MAPPED_BYTE_LENGTH && (source.residency(name) ?? 0) >= byteLength;
+/**
+ * A tensor to use where it is: reading it first takes too much memory, or saves no wait for the disk. Undefined for any
+ * other; how much is in memory of what computed tensors need is unknown.
+ */
+function viewOf(source: LocalSource, { name, byteLength }: NamedLength): Tensor | undefined {
+  if (byteLength > READ_BYTE_LENGTH) return source.getTensor(name);
+  if (byteLength < MAPPED_BYTE_LENGTH) return undefined;
+  const tensor = source.getTensor(name);
+  if (TensorOf.sourceOf(tensor).isComputed) return undefined;
+  return (source.residency(name) ?? 0) >= byteLength ? tensor : undefined;
 }
 
 function isLocal(source: TensorSource): source is LocalSource {

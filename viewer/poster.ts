@@ -196,6 +196,37 @@ export function cellValues({ rows }: Poster, values: ArrayLike<number>): Float64
   );
 }
 
+/** Values in which unknown ones, such as of most experts in a sample, are the median of their role and layer. */
+export function filledValues(names: readonly string[], values: ArrayLike<number>): Float64Array {
+  const cells = new Map<string, number[]>();
+  for (const [at, name] of names.entries()) {
+    const { role, layer } = layerPlace(name);
+    const key = `${layer} ${role}`;
+    const cell = cells.get(key);
+    if (cell === undefined) cells.set(key, [at]);
+    else cell.push(at);
+  }
+  const result = Float64Array.from(values);
+  for (const cell of cells.values()) {
+    const middle = median(cell.map((at) => values[at] as number));
+    for (const at of cell) if (Number.isNaN(result[at])) result[at] = middle;
+  }
+  return result;
+}
+
+/** The greatest known value of every cell, by row and column: NaN where none is known. */
+export function cellMaxima({ rows }: Poster, values: ArrayLike<number>): Float64Array[] {
+  const greatest = (top: number, value: number): number => (value <= top ? top : value);
+  return rows.map(({ cells }) =>
+    Float64Array.from(cells, (tensors) =>
+      tensors
+        .map((at) => values[at] as number)
+        .filter((value) => !Number.isNaN(value))
+        .reduce(greatest, Number.NaN),
+    ),
+  );
+}
+
 /** Factors around a row's median that colours cover. */
 const FACTORS = [1.2, 1.5, 2, 3, 4, 8, 16];
 

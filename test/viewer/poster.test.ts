@@ -1,9 +1,11 @@
 /** The poster of a model: roles, layers, parts, colours, and words. */
 import { describe, expect, it } from 'vitest';
 import {
+  cellMaxima,
   cellValues,
   colourLimit,
   factorRange,
+  filledValues,
   formatLayers,
   layerPlace,
   PARTS,
@@ -96,6 +98,28 @@ describe('a poster', () => {
   it('leaves buffers out, and lists what is in no layer', () => {
     expect(found.outside).toEqual([0]);
     expect(found.rows.flatMap(({ cells }) => cells.flat())).not.toContain(7);
+  });
+
+  it('has the greatest of the tensors of a cell, so that one of many experts shows', () => {
+    const values = Float64Array.of(9, 1, 2, 3, 4, 0.5, 0, 7);
+    expect(cellMaxima(found, values).map((row) => [...row])).toEqual([
+      [4, 3, Number.NaN],
+      [Number.NaN, 0.5, Number.NaN],
+      [1, Number.NaN, 2],
+    ]);
+    const unknown = cellMaxima(found, values.with(5, Number.NaN).with(6, Number.NaN))[1];
+    expect([...(unknown as Float64Array)]).toEqual([Number.NaN, Number.NaN, Number.NaN]);
+  });
+
+  it('fills unknown values by role and layer', () => {
+    const names = [0, 1].flatMap((layer) =>
+      [0, 1, 2].map((expert) => `layers.${layer}.experts.${expert}.up.weight`),
+    );
+    const { NaN: none } = Number;
+    expect([...filledValues(names, [1, none, 3, none, none, none])]).toEqual([
+      ...[1, 2, 3],
+      ...[none, none, none],
+    ]);
   });
 
   it('has the median of the tensors of a cell, without those that are not known', () => {

@@ -303,8 +303,12 @@ export function drawPoster(
   context.fillText('layer', STRIPE + 8, middle);
   if (end > 0) context.fillText(picture.endTitle, right + 10, middle);
   context.textAlign = 'center';
-  for (const column of tickColumns(layers.length, step))
-    context.fillText(String(layers[column]), left + (column + 0.5) * step, middle);
+  for (const column of tickColumns(layers.length, step)) {
+    const text = String(layers[column]);
+    // No number is cut at the right edge.
+    const last = right + end - context.measureText(text).width / 2;
+    context.fillText(text, Math.min(left + (column + 0.5) * step, last), middle);
+  }
   if (active === null) return;
   const { x, y, w, h } = cellBox(layout, active);
   context.strokeStyle = themeColour('text');

@@ -5,7 +5,7 @@ import { close, type OpenSource, slots } from '../parts/open-sources.js';
 import { useSignal } from '../parts/signal.js';
 import { useDifferences } from '../parts/use-differences.js';
 import { WorkRow } from '../parts/work-row.js';
-import { cellValues, formatLayers, posterOf } from '../poster.js';
+import { cellMaxima, formatLayers, posterOf } from '../poster.js';
 import type { ValueDifferences } from '../worker/compare.js';
 import { Open } from './open.js';
 import { type ModelShares, SharePoster } from './share-poster.js';
@@ -13,7 +13,7 @@ import { type ModelShares, SharePoster } from './share-poster.js';
 /** Layers in which a tensor differs from the base. */
 function touchedLayers(base: OpenSource, { differing }: ValueDifferences): number[] {
   const poster = posterOf(base.list);
-  const cells = cellValues(poster, differing);
+  const cells = cellMaxima(poster, differing);
   return poster.layers.filter((_, column) => cells.some((row) => (row[column] as number) > 0));
 }
 

@@ -14,7 +14,7 @@ import { useSample } from '../parts/sample.js';
 import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import { layerPlace, median, PARTS } from '../poster.js';
+import { filledValues, layerPlace, median, PARTS } from '../poster.js';
 import type { TensorList } from '../worker/info.js';
 import type { ByteMap, MapBlock, MapGroup } from '../worker/treemap.js';
 
@@ -197,7 +197,9 @@ function useBlockColours(
     }
     const none = themeColour('raised');
     if (values === undefined) return { colourOf: () => none, ramp: null };
-    const shown = isRelative ? relativeValues(list.names, values) : values;
+    const shown = isRelative
+      ? relativeValues(list.names, filledValues(list.names, values))
+      : values;
     const most = key === 'zeros' ? 1 : maxOf(shown);
     const map = isRelative ? divergingMap(2, dark) : sequentialMap(most, dark);
     return {
@@ -428,6 +430,9 @@ export function ByteMapView({ source }: { source: OpenSource }) {
             {colouring.isRelative
               ? 'A quarter to four times the median of tensors of the same role.'
               : 'From 0 to the most.'}
+            {colouring.isRelative &&
+              colouring.values?.some(Number.isNaN) &&
+              ' Tensors that were not read have the median of their role and layer.'}
           </p>
         )}
       </section>

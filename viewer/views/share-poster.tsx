@@ -10,7 +10,14 @@ import type { OpenSource } from '../parts/open-sources.js';
 import { Poster } from '../parts/poster.js';
 import type { PosterCell, PosterPicture } from '../parts/poster-picture.js';
 import { go, viewAddress } from '../parts/use-address.js';
-import { cellValues, colourLimit, layerMeans, posterOf, type Poster as Table } from '../poster.js';
+import {
+  cellMaxima,
+  cellValues,
+  colourLimit,
+  layerMeans,
+  posterOf,
+  type Poster as Table,
+} from '../poster.js';
 
 function percentText(share: number): string {
   return formatPercent(share, 1);
@@ -42,17 +49,22 @@ interface SharesOf {
   readonly none: string;
 }
 
-/** How many tensors of each row differ in both models. */
+/** How many tensors of each row differ in both models; empty while one model is unknown. */
 function countsInBoth({ rows }: Table, models: readonly ModelShares[]): string[] {
   return rows.map(({ cells }) => {
-    const inBoth = cells.flat().filter((at) => models.every(({ shares }) => !!shares[at]));
+    const all = cells.flat();
+    if (!models.every(({ shares }) => all.some((at) => !Number.isNaN(shares[at])))) return '';
+    const differs = ({ shares, differing = shares }: ModelShares, at: number): boolean =>
+      (differing[at] as number) > 0;
+    const inBoth = all.filter((at) => models.every((model) => differs(model, at)));
     return inBoth.length === 0 ? '–' : String(inBoth.length);
   });
 }
 
 function picturesOf({ list }: OpenSource, models: SharesOf['models'], dark: boolean) {
   const poster = posterOf(list);
-  const cells = models.map(({ shares }) => cellValues(poster, shares));
+  // A change of one expert is a change of their cell.
+  const cells = models.map(({ shares }) => cellMaxima(poster, shares));
   const { limit, isClipped } = colourLimit(cells.flat());
   const isSplit = models.length === 2;
   // Of two models the first has the colours below 0 of a map with two sides.
@@ -83,7 +95,7 @@ function picturesOf({ list }: OpenSource, models: SharesOf['models'], dark: bool
     colourAt: (place: number) => cssColour(map(least + place * (limit - least))),
     ramp: cssRamp(map, least, limit),
     scale: isSplit ? { from: `a ${end}`, to: `b ${end}` } : { from: '0', to: end },
-    means: cells.map((one) => layerMeans(one, poster.layers.length)),
+    means: models.map(({ shares }) => layerMeans(cellValues(poster, shares), poster.layers.length)),
   };
 }
 
@@ -110,7 +122,8 @@ export function SharePoster({ source, models, title, note, name, sampleNote, non
       const { cells, markOf } = drawn.pictures[model] as PosterPicture;
       const share = cells[row]?.[column] as number;
       if (Number.isNaN(share)) return 'not compared';
-      return share === 0 && all.some(markOf) ? 'NaN in one only' : percentText(share);
+      if (share === 0 && all.some(markOf)) return 'NaN in one only';
+      return `${all.length > 1 && share > 0 ? 'up to ' : ''}${percentText(share)}`;
     });
     return `${label}: ${text}`;
   };

@@ -99,7 +99,7 @@ export function TensorPair({
           </dt>
           <dd>
             {formatCosine(cosine)}
-            {cosine === null && <small> undefined: a or b has no finite values other than 0</small>}
+            {cosine === null && <small> undefined: among values finite in both, a or b is 0</small>}
           </dd>
         </div>
       </dl>

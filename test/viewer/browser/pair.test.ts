@@ -40,7 +40,7 @@ const COSINES: Readonly<Record<string, readonly [number[], number[], string]>> =
   across: [[1, 0], [-1e-9, 1], '0'],
   nearly: [[1, 0], [1, 1e-4], '0.999999…'],
   same: [[0.1, 0.7], [0.1, 0.7], '1'],
-  zero: [[0, 0], [1, 2], '– undefined: a or b has no finite values other than 0'],
+  zero: [[0, 0], [1, 2], '– undefined: among values finite in both, a or b is 0'],
   broken: [[1, 5, Number.NaN, 7], [2, 10, 3, Number.POSITIVE_INFINITY], '1'],
 };
 

@@ -1,12 +1,12 @@
 /** What is open: up to three sources, each from its address or from files, with its state for the page. */
 
-import { sourceAddress } from '../address.js';
-import { type CallError, call } from '../client.js';
+import { formatAddress, sourceAddress } from '../address.js';
+import { CallError, call } from '../client.js';
 import type { Overview, TensorList } from '../worker/info.js';
 import type { OpenProgress, Place, SourceId } from '../worker/sources.js';
 import { beginFreeSample } from './sample.js';
 import { signal } from './signal.js';
-import { addressWith, currentAddress, go } from './use-address.js';
+import { addressWith, currentAddress, go, viewAddress } from './use-address.js';
 
 /** The place of a source: the first, the one to compare it with, or the base of both. */
 export type Slot = 'first' | 'second' | 'base';
@@ -55,9 +55,32 @@ export const slots = {
   base: signal<SlotState>({ open: null, opening: null }),
 };
 
+const SLOTS = ['first', 'second', 'base'] as const;
 const ADDRESS_NAMES = { first: 'open', second: 'with', base: 'base' } as const;
 
 const controllers: Partial<Record<Slot, AbortController>> = {};
+
+/** The address of what is in a place, or being opened there; null for files and for nothing. */
+function addressIn(slot: Slot): string | null {
+  const { open, opening } = slots[slot].value;
+  return (open ?? opening)?.address ?? null;
+}
+
+/** Whether an address is open in another place: no model is compared with itself. */
+export function isElsewhere(slot: Slot, address: string | null): boolean {
+  return address !== null && SLOTS.some((other) => other !== slot && addressIn(other) === address);
+}
+
+/** What opening a source changes in the address, unless the address names it already. */
+function openedAddress(slot: Slot, address: string | undefined): string {
+  const name = ADDRESS_NAMES[slot];
+  if (address !== undefined && currentAddress()[name] === address) return location.hash;
+  if (slot === 'first') return addressWith({ open: address, with: undefined, base: undefined });
+  // One step in the browser's history, from whichever view.
+  return slot === 'second'
+    ? viewAddress('compare', { with: address })
+    : addressWith({ base: address });
+}
 
 /** Opens a source in a place, instead of what is there. The token is for the Hub, and is not kept. */
 export async function openIn(slot: Slot, what: Source, token: string | null = null): Promise<void> {
@@ -66,11 +89,15 @@ export async function openIn(slot: Slot, what: Source, token: string | null = nu
   const controller = new AbortController();
   controllers[slot] = controller;
   const opening = { ...what, failure: null, progress: null };
+  if (isElsewhere(slot, what.address)) {
+    const message = `${what.label} is open already. Choose another model.`;
+    const failure = new CallError({ code: null, message, advice: null, needsToken: false });
+    state.value = { open: null, opening: { ...opening, failure } };
+    return;
+  }
   state.value = { open: null, opening };
   // Back leads to what was open before; an address that opened by itself is no step.
-  const name = ADDRESS_NAMES[slot];
-  const replace = currentAddress()[name] === (what.address ?? undefined);
-  go(addressWith({ [name]: what.address ?? undefined }), { replace });
+  go(openedAddress(slot, what.address ?? undefined));
   try {
     const { signal: own } = controller;
     const args = { place: what.place, token };
@@ -101,17 +128,31 @@ export async function openIn(slot: Slot, what: Source, token: string | null = nu
 /** Closes what is in a place, or gives up opening it, and takes it from the address. */
 export function close(slot: Slot): void {
   end(slot);
-  const gone = { tensor: undefined, slice: undefined, find: undefined, view: undefined };
-  const changes = { [ADDRESS_NAMES[slot]]: undefined, ...(slot === 'first' ? gone : {}) };
-  go(addressWith(changes), { replace: true });
+  const { sort } = currentAddress();
+  const hash =
+    slot === 'first'
+      ? formatAddress(sort === undefined ? {} : { sort })
+      : addressWith({ [ADDRESS_NAMES[slot]]: undefined });
+  go(hash, { replace: true });
 }
 
-/** Closes what is in a place, whose address is gone already. */
-export function end(slot: Slot): void {
+/** Closes what is in a place, and with the first what it is compared with. */
+function end(slot: Slot): void {
+  if (slot === 'first') for (const other of ['second', 'base'] as const) end(other);
   controllers[slot]?.abort();
   const { open } = slots[slot].value;
   if (open !== null) void call('close', { id: open.id });
   slots[slot].value = { open: null, opening: null };
+}
+
+/** Opens and closes sources until they are those of the address, which Back and Forward change. */
+export function followAddress(openNamed: (slot: Slot, name: string) => void): void {
+  for (const slot of SLOTS) {
+    const name = currentAddress()[ADDRESS_NAMES[slot]];
+    if (name === (addressIn(slot) ?? undefined)) continue;
+    if (name === undefined) end(slot);
+    else openNamed(slot, name);
+  }
 }
 
 /** What an address of people means as a source. */

@@ -1,7 +1,7 @@
 /** The poster on the page: cells with a popover for pointer and keys, the colour scale, and its export. */
 
 import type { ComponentChildren } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { useCanvas } from './canvas.js';
 import { Export } from './export.js';
 import {
@@ -53,6 +53,12 @@ export function Poster({
     layout.height,
     [picture, layout, active],
   );
+  // Back may lead to another poster in this place.
+  useEffect(() => {
+    const clear = () => setActive(null);
+    addEventListener('popstate', clear);
+    return () => removeEventListener('popstate', clear);
+  }, []);
   const move = (down: number, across: number) =>
     setActive({
       row: Math.min(rows.length - 1, Math.max(0, (active?.row ?? 0) + (active ? down : 0))),

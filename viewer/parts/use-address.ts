@@ -18,7 +18,9 @@ export function addressWith(
 /** The address of another view: of its own it has what is open, and what is given. */
 export function viewAddress(
   view: string,
-  more: Omit<Address, 'open' | 'with' | 'base' | 'view'> = {},
+  more: Omit<Address, 'open' | 'with' | 'base' | 'view'> & {
+    readonly with?: string | undefined;
+  } = {},
 ): string {
   const { open, with: second, base, find, sort } = currentAddress();
   return formatAddress({ ...{ open, with: second, base, find, sort }, view, ...more } as Address);

@@ -3,10 +3,9 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import {
   close,
-  end,
+  followAddress,
   type OpenSource,
   openIn,
-  type Slot,
   slots,
   typedPlace,
 } from '../parts/open-sources.js';
@@ -14,7 +13,7 @@ import { servedSources, serverToken } from '../parts/served.js';
 import { Shortcuts } from '../parts/shortcuts.js';
 import { SideHandle, sideWidth } from '../parts/side-handle.js';
 import { useSignal } from '../parts/signal.js';
-import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
+import { useAddress, viewAddress } from '../parts/use-address.js';
 import { Compare } from './compare.js';
 import { EarlyOverview } from './early-overview.js';
 import { ByteMapView } from './map.js';
@@ -31,12 +30,14 @@ const VIEWS = [
   { view: 'compare', label: 'Compare' },
 ] as const;
 
-/** Opens what the address names: a name of the page's server, or an address. */
-async function openNamed(slot: Slot, name: string): Promise<void> {
+/** Opens what the address names: names of the page's server, or addresses. */
+async function openNamed(): Promise<void> {
   const served = serverToken === null ? [] : await servedSources().catch(() => []);
-  const found = served.find((source) => source.name === name);
-  if (found !== undefined) openServed(slot, found);
-  else void openIn(slot, typedPlace(name));
+  followAddress((slot, name) => {
+    const found = served.find((source) => source.name === name);
+    if (found !== undefined) openServed(slot, found);
+    else void openIn(slot, typedPlace(name));
+  });
 }
 
 /** Makes the page light or dark, whatever the system is; no choice is the system's. */
@@ -141,19 +142,8 @@ export function App() {
   const { open: source, opening } = useSignal(slots.first);
   const width = useSignal(sideWidth);
   useDrop();
-  useEffect(() => {
-    const { with: second, base } = currentAddress();
-    if (second !== undefined) void openNamed('second', second);
-    if (base !== undefined) void openNamed('base', base);
-  }, []);
   // Back and Forward change only the address.
-  useEffect(() => {
-    const { open, opening } = slots.first.value;
-    const shown = (open ?? opening)?.address ?? undefined;
-    if (address.open === shown) return;
-    if (address.open === undefined) end('first');
-    else void openNamed('first', address.open);
-  }, [address.open]);
+  useEffect(() => void openNamed(), [address.open, address.with, address.base]);
   const view = address.view ?? (address.tensor === undefined ? 'overview' : 'tensor');
   useEffect(() => {
     document.title =

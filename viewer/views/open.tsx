@@ -7,6 +7,7 @@ import { formatBytes } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import {
   close,
+  isElsewhere,
   type Opening,
   type OpenSource,
   openIn,
@@ -16,7 +17,7 @@ import {
 } from '../parts/open-sources.js';
 import { type ServedSource, servedSources, serverHeaders, serverToken } from '../parts/served.js';
 import { signal, useSignal } from '../parts/signal.js';
-import { currentAddress, go, viewAddress } from '../parts/use-address.js';
+import { currentAddress } from '../parts/use-address.js';
 import { LORA } from './lora.js';
 
 function openGroup(slot: Slot, { label, files }: FileGroup): void {
@@ -61,9 +62,7 @@ async function placeFor(groups: readonly FileGroup[]): Promise<Slot> {
   const [group] = groups;
   if (groups.length !== 1 || group === undefined || slots.first.value.open === null) return 'first';
   for (const file of group.files.values()) {
-    if (!LORA.test(await file.slice(0, HEAD).text())) continue;
-    go(viewAddress('compare'));
-    return 'second';
+    if (LORA.test(await file.slice(0, HEAD).text())) return 'second';
   }
   return 'first';
 }
@@ -204,12 +203,13 @@ function Served({ slot, opening }: { slot: Slot; opening: Opening | null }) {
     }, setFailure);
   }, []);
   if (failure !== null) return <Failure error={failure} />;
-  if (served.length === 0) return null;
+  const choices = served.filter(({ name }) => !isElsewhere(slot, name));
+  if (choices.length === 0) return null;
   return (
     <section class="card">
       <h2>From this server</h2>
       <ul class="choices">
-        {served.map((one) => (
+        {choices.map((one) => (
           <li key={one.name}>
             <button type="button" class="quiet" onClick={() => openServed(slot, one)}>
               <span>{one.name}</span> <span class="muted">{formatBytes(one.byteLength)}</span>
@@ -240,14 +240,7 @@ export function CompareWith({ source: { place } }: { source: OpenSource }) {
     <p class="row">
       <span class="muted">Compare with</span>
       {others.map((other) => (
-        <button
-          key={other.name}
-          type="button"
-          onClick={() => {
-            go(viewAddress('compare'));
-            openServed('second', other);
-          }}
-        >
+        <button key={other.name} type="button" onClick={() => openServed('second', other)}>
           {other.name}
         </button>
       ))}

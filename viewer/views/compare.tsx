@@ -256,7 +256,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
           none="not changed"
         />
       )}
-      {adapter !== null && <Lora found={adapter} source={source} />}
+      {adapter !== null && <Lora found={adapter} />}
       {names !== null && names.comparable > 0 && (
         <>
           <WorkRow

@@ -111,13 +111,7 @@ export function adapterChanges({ base, pairs }: Adapter): Float64Array | null {
 }
 
 /** The pairs of an adapter. */
-export function Lora({
-  found: { adapter, base, pairs, failure, isRunning },
-  source,
-}: {
-  found: Adapter;
-  source: OpenSource;
-}) {
+export function Lora({ found: { adapter, pairs, failure, isRunning } }: { found: Adapter }) {
   const most = pairs?.reduce((top, { relative, norm }) => Math.max(top, relative ?? norm), 0) ?? 0;
   const normText = fixedFormat(pairs?.map(({ norm }) => norm) ?? []);
   const rows = () =>
@@ -168,7 +162,7 @@ export function Lora({
                 {pairs.map(({ target, rank, norm, base: weight, relative }) => (
                   <tr key={target}>
                     <td class="text mono small">
-                      {weight !== null && base === source ? (
+                      {weight !== null ? (
                         <a href={viewAddress('tensor', { tensor: weight })}>{wrapped(target)}</a>
                       ) : (
                         wrapped(target)

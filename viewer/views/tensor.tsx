@@ -182,7 +182,8 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
     const [row, column] = (brokenAt && placeOf(brokenAt, axes)) ?? [];
     return row === undefined || column === undefined ? null : { row, column };
   }, [brokenAt, axes]);
-  const { open: second } = useSignal(slots.second);
+  const { open } = useSignal(slots.second);
+  const second = open === source ? null : open;
   const at = second?.at.get(name);
   const hasPair = at !== undefined && second?.list.shapes[at] === formatShape(shape);
   return (
@@ -219,14 +220,23 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
   );
 }
 
-/** The view of the tensor that the address names. */
-export function Tensor({ source, name }: { source: OpenSource; name: string }) {
-  const { result: facts, failure } = useCall('tensor', { id: source.id, tensor: name });
+/** The view of the tensor that the address names: of the first source, or of the second where only that has it. */
+export function Tensor({ source: first, name }: { source: OpenSource; name: string }) {
+  const { open: second, opening } = useSignal(slots.second);
+  const isInFirst = useMemo(() => first.list.names.includes(name), [first, name]);
+  const source = !isInFirst && second?.at.has(name) ? second : first;
+  const isWaiting = !isInFirst && opening !== null && opening.failure === null;
+  const { result: facts, failure } = useCall(
+    'tensor',
+    isWaiting ? null : { id: source.id, tensor: name },
+  );
   return (
     <div class="content">
       <header>
         <h1>{wrapped(name)}</h1>
+        {source !== first && <p class="muted">{source.label}</p>}
       </header>
+      {isWaiting && <p role="status">Reading headers of {opening.label} …</p>}
       {failure !== null && (
         <>
           <Failure error={failure} />

@@ -162,6 +162,30 @@ describe('an adapter', () => {
       .waitFor();
   });
 
+  it.each([
+    ['is the second', 'open=base.safetensors&with=adapter'],
+    ['is the first', 'open=adapter&with=base.safetensors'],
+  ])('that %s leads to the weights of the base, by its poster and its table', async (_, opened) => {
+    const weight = 'model.layers.1.self_attn.q_proj.weight';
+    const { page, faults } = await show(viewOf(server, `${opened}&view=compare`));
+    const poster = page.getByRole('application', { name: /^changes of base/ });
+    await poster.focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: weight }).waitFor();
+    await page.getByRole('gridcell').first().waitFor();
+    await page.goBack();
+    await page.getByRole('region', { name: 'Pairs' }).getByRole('link').click();
+    const shape = page.locator('main dl').getByText('8 × 8');
+    await shape.waitFor();
+    // The address has what the page shows.
+    await page.reload();
+    await shape.waitFor();
+    expect(await page.getByRole('heading', { name: /^Next to/ }).count()).toBe(0);
+    expect(await page.getByRole('alert').count()).toBe(0);
+    expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+  });
+
   it('that is dropped on its base is scaled by the configuration in its folder', async () => {
     const { page } = await show(viewOf(server, 'open=base.safetensors'));
     await page.getByRole('heading', { name: 'Storage' }).waitFor();

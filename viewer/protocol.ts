@@ -10,7 +10,7 @@ import type { Found, Order } from './worker/find.js';
 import type { Heat, HeatWindow } from './worker/heat.js';
 import type { Overview, TensorList } from './worker/info.js';
 import type { LayerStatistics, LayersProgress } from './worker/layers.js';
-import type { LoraPair } from './worker/lora.js';
+import type { AdapterFacts, LoraPair } from './worker/lora.js';
 import type { TensorPair } from './worker/pair.js';
 import type { OpenProgress, Place, SourceId } from './worker/sources.js';
 import type { Extent, Progress, TensorStatistics } from './worker/statistics.js';
@@ -65,6 +65,8 @@ export interface Calls {
     result: ValueDifferences;
     progress: DifferProgress;
   };
+  /** What an adapter declares; null for other models. */
+  adapter: { args: { id: SourceId }; result: AdapterFacts | null };
   /** The pairs of a LoRA adapter, next to its base if there is one. */
   lora: { args: { id: SourceId; base: SourceId | null }; result: LoraPair[] };
   statistics: {

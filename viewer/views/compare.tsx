@@ -23,7 +23,7 @@ import { cellValues, formatLayers, posterOf, strongestLayers } from '../poster.j
 import type { DifferingTensor, NameDifference, ValueDifferences } from '../worker/compare.js';
 import { Base } from './compare-base.js';
 import { ConfigTable } from './compare-config.js';
-import { adapterChanges, adapterHeadline, Lora, useAdapter } from './lora.js';
+import { adapterChanges, adapterHeadline, changeFormula, Lora, useAdapter } from './lora.js';
 import { Open } from './open.js';
 import { SharePoster } from './share-poster.js';
 
@@ -250,7 +250,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
           source={adapter.base}
           models={[{ shares: changes }]}
           title="Change by role and layer"
-          note="‖scale · up · down‖ ÷ ‖weight‖"
+          note={changeFormula(adapter)}
           name={`changes of ${adapter.base.label} by ${adapter.adapter.label}`}
           sampleNote="Norms of weights are those of samples"
           none="not changed"

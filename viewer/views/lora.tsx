@@ -12,17 +12,17 @@ import {
 } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import { wrapped } from '../parts/name.js';
-import type { OpenSource } from '../parts/open-sources.js';
+import { countedNoun, type OpenSource } from '../parts/open-sources.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
 import { formatLayers, inSeries, layerPlace } from '../poster.js';
-import type { LoraPair } from '../worker/lora.js';
+import type { LoraPair, Scale } from '../worker/lora.js';
 
 /** A name of one of the two matrices of a pair. */
 export const LORA: RegExp = /\.lora_(?:A|B|down|up)\b|[._]lora\.(?:down|up)\./;
 
-function isAdapter({ list }: OpenSource): boolean {
+export function isAdapter({ list }: OpenSource): boolean {
   return list.names.some((name) => LORA.test(name));
 }
 
@@ -43,22 +43,53 @@ function placesOf(targets: readonly string[]): string {
   ].join(' ');
 }
 
+/** `scale 2 = alpha 16 ÷ r 8`; `scales 1 to 2` of many; nothing where none is known. */
+function scaleText(scales: readonly Scale[]): string {
+  const known = scales.filter(({ scale }) => scale !== null);
+  const number = (value: number): string => String(Number(value.toPrecision(4)));
+  const texts = new Set(
+    known.map(({ scale, alpha, rank }) => {
+      const text = `scale ${number(scale as number)}`;
+      if (alpha === null || rank === null) return text;
+      const isPlain = Math.abs((scale as number) * rank - alpha) <= 1e-6 * Math.abs(alpha);
+      return `${text} = alpha ${number(alpha)} ÷ ${isPlain ? 'r' : '√r, r ='} ${rank}`;
+    }),
+  );
+  if (texts.size <= 2) return [...texts].join(', ');
+  const all = known.map(({ scale }) => scale as number);
+  const [least, most] = [Math.min(...all), Math.max(...all)];
+  return `scales ${number(least)} to ${number(most)}`;
+}
+
+/** The names of the two matrices of a pair, as the file has them: the product's order. */
+function matricesOf({ list }: OpenSource): string {
+  return list.names.some((name) => name.includes('.lora_A')) ? 'B · A' : 'up · down';
+}
+
+/** `‖scale · B · A‖ ÷ ‖weight‖` */
+export function changeFormula({ adapter }: Adapter): string {
+  return `‖scale · ${matricesOf(adapter)}‖ ÷ ‖weight‖`;
+}
+
 /** What an adapter changes, by its names and shapes; nothing for other models. */
-export function AdapterNote({ source: { list } }: { source: OpenSource }) {
+export function AdapterNote({ source: { id, list } }: { source: OpenSource }) {
   const downs = useMemo(
     () => [...list.names.keys()].filter((at) => DOWN.test(list.names[at] as string)),
     [list],
   );
+  const { result: facts } = useCall('adapter', downs.length === 0 ? null : { id });
   if (downs.length === 0) return null;
+  const scale = scaleText(facts?.scales ?? []);
   const ranks = [...new Set(downs.map((at) => (list.shapes[at] as string).split(' ')[0]))];
   const places = placesOf(downs.map((at) => (list.names[at] as string).replace(DOWN, '')));
   return (
     <section class="card">
       <h2>LoRA adapter</h2>
       <p>
-        It changes {plural(downs.length, 'weight')} by matrices of rank{' '}
-        {inSeries(ranks as string[])}
-        {places === '' ? '' : `: ${places}`}.{' '}
+        It changes {plural(downs.length, 'tensor')} by {plural(downs.length, 'pair')} of matrices of
+        rank {inSeries(ranks as string[])}
+        {places === '' ? '' : `: ${places}`}
+        {scale === '' ? '' : `; ${scale}`}.{' '}
         <a href={viewAddress('compare')}>Open its base to see by how much</a>
       </p>
     </section>
@@ -88,14 +119,15 @@ export function useAdapter(source: OpenSource, second: OpenSource): Adapter | nu
   return adapter === null ? null : { adapter, base, pairs: result, failure, isRunning };
 }
 
-/** `pirate changes 16 of 75 weights, by 69 % at most.` */
+/** `pirate changes 16 of 75 tensors, by 69 % at most.` */
 export function adapterHeadline({ adapter, base, pairs }: Adapter): string {
   if (pairs === null) return `${adapter.label} on ${base.label}`;
   const changed = new Set(pairs.flatMap((pair) => pair.base ?? [])).size;
-  if (changed === 0) return `${adapter.label} changes no weight of ${base.label}.`;
+  if (changed === 0)
+    return `${adapter.label} changes no ${countedNoun(base.overview)} of ${base.label}.`;
   const most = pairs.reduce((top, { relative }) => Math.max(top, relative ?? 0), 0);
   const extent = most === 0 ? '' : `, by ${formatPercent(most, 1)} at most`;
-  const all = plural(base.list.names.length, 'weight');
+  const all = plural(base.list.names.length, countedNoun(base.overview));
   return `${adapter.label} changes ${formatInteger(changed)} of ${all}${extent}.`;
 }
 
@@ -114,6 +146,7 @@ export function adapterChanges({ base, pairs }: Adapter): Float64Array | null {
 export function Lora({ found: { adapter, pairs, failure, isRunning } }: { found: Adapter }) {
   const most = pairs?.reduce((top, { relative, norm }) => Math.max(top, relative ?? norm), 0) ?? 0;
   const normText = fixedFormat(pairs?.map(({ norm }) => norm) ?? []);
+  const scale = scaleText(pairs ?? []);
   const rows = () =>
     pairs?.map(({ target, rank, alpha, scale, norm, base: weight, relative }) => [
       target,
@@ -141,9 +174,9 @@ export function Lora({ found: { adapter, pairs, failure, isRunning } }: { found:
       {pairs !== null && (
         <>
           <p class="muted small">
-            The norm is ‖up · down‖ times the scale, from adapter_config.json or alpha in the file.
-            The share is that of the norm of the base's weight, of which a sample is read; there is
-            none where the scale is unknown.
+            The norm is ‖{matricesOf(adapter)}‖ times the scale, from adapter_config.json or alpha
+            in the file{scale === '' ? '' : `: ${scale}`}. The share is that of the norm of the
+            base's weight, of which a sample is read; there is none where the scale is unknown.
           </p>
           <ScrollBox label="Pairs" height="tall">
             <table>

@@ -18,7 +18,8 @@ import {
 import { type ServedSource, servedSources, serverHeaders, serverToken } from '../parts/served.js';
 import { signal, useSignal } from '../parts/signal.js';
 import { currentAddress } from '../parts/use-address.js';
-import { LORA } from './lora.js';
+import { useCall } from '../parts/use-call.js';
+import { isAdapter, LORA } from './lora.js';
 
 function openGroup(slot: Slot, { label, files }: FileGroup): void {
   void openIn(slot, { label, address: null, place: { kind: 'files', files } });
@@ -187,12 +188,25 @@ function OpeningState({ slot, opening }: { slot: Slot; opening: Opening }) {
   );
 }
 
+/** The last part of a path, without the ending of a file. */
+function modelName(path: string): string {
+  const last = path.split(/[/\\]/).findLast((part) => part !== '') ?? '';
+  return last.replace(/\.(?:safetensors|gguf|bin|pth?|ckpt)$/, '');
+}
+
 /** The only source of a server is opened at first; who closes it sees the list. */
 let isFirstList = true;
 
 function Served({ slot, opening }: { slot: Slot; opening: Opening | null }) {
   const [served, setServed] = useState<readonly ServedSource[]>([]);
   const [failure, setFailure] = useState<Error | null>(null);
+  const { open: first } = useSignal(slots.first);
+  const { result: adapter } = useCall(
+    'adapter',
+    slot === 'second' && first !== null && isAdapter(first) ? { id: first.id } : null,
+  );
+  const wanted = modelName(adapter?.baseModel ?? '');
+  const base = served.find(({ name }) => wanted !== '' && modelName(name) === wanted)?.name;
   useEffect(() => {
     if (serverToken === null) return;
     servedSources().then((all) => {
@@ -203,7 +217,9 @@ function Served({ slot, opening }: { slot: Slot; opening: Opening | null }) {
     }, setFailure);
   }, []);
   if (failure !== null) return <Failure error={failure} />;
-  const choices = served.filter(({ name }) => !isElsewhere(slot, name));
+  const choices = served
+    .filter(({ name }) => !isElsewhere(slot, name))
+    .toSorted((a, b) => Number(b.name === base) - Number(a.name === base));
   if (choices.length === 0) return null;
   return (
     <section class="card">
@@ -214,6 +230,7 @@ function Served({ slot, opening }: { slot: Slot; opening: Opening | null }) {
             <button type="button" class="quiet" onClick={() => openServed(slot, one)}>
               <span>{one.name}</span> <span class="muted">{formatBytes(one.byteLength)}</span>
             </button>
+            {one.name === base && <span class="muted small">The adapter names it as its base</span>}
             {opening?.place.kind === 'served' && opening.place.url === one.url && (
               <OpeningState slot={slot} opening={opening} />
             )}

@@ -1,6 +1,7 @@
 /** The pairs of a LoRA adapter: rank and size of what each adds to a weight of its base. */
 
 import {
+  type AdapterDescription,
   type DescribedModule,
   describeAdapter,
   statistics,
@@ -11,6 +12,17 @@ import { sampleAxes, sampleSize } from './sample.js';
 import type { Source } from './sources.js';
 import { partOf } from './statistics.js';
 import { readable, tensorFacts } from './values.js';
+
+/** What a change is multiplied by, and from what. */
+export type Scale = Pick<DescribedModule, 'rank' | 'alpha' | 'scale'>;
+
+/** What the configuration of an adapter, or its file, declares. */
+export interface AdapterFacts {
+  /** The base that it was trained on. */
+  readonly baseModel: string | null;
+  /** Of every module with a scale. */
+  readonly scales: readonly Scale[];
+}
 
 /** One pair of matrices. */
 export interface LoraPair {
@@ -143,19 +155,40 @@ async function baseNorm(source: Source, name: string, signal: AbortSignal): Prom
   return mean === null || std === null ? null : Math.hypot(mean, std) * Math.sqrt(elements);
 }
 
-/** The modules of an adapter by the names of their tensors; none of one that cannot be merged. */
+/** An adapter as data; null for one that cannot be merged. */
+async function described(
+  { checkpoint, isRemote }: Source,
+  signal: AbortSignal,
+  readAlpha = true,
+): Promise<AdapterDescription | null> {
+  try {
+    return await describeAdapter(checkpoint, { signal, readAlpha: readAlpha || !isRemote });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return null;
+  }
+}
+
+/** The modules of an adapter by the names of their tensors. */
 async function modulesOf(
   adapter: Source,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, DescribedModule>> {
-  try {
-    const found = await describeAdapter(adapter.checkpoint, { signal });
-    const modules = found?.modules ?? [];
-    return new Map(modules.flatMap((module) => module.keys.map((key) => [key, module] as const)));
-  } catch (error) {
-    if (signal.aborted) throw error;
-    return new Map();
-  }
+  const modules = (await described(adapter, signal))?.modules ?? [];
+  return new Map(modules.flatMap((module) => module.keys.map((key) => [key, module] as const)));
+}
+
+/** What an adapter declares. Sends no requests for values of alpha across a network. */
+export async function adapterFacts(
+  adapter: Source,
+  signal: AbortSignal,
+): Promise<AdapterFacts | null> {
+  const found = await described(adapter, signal, false);
+  if (found === null) return null;
+  const scales = found.modules.flatMap(({ rank, alpha, scale }) =>
+    scale === null ? [] : [{ rank, alpha, scale }],
+  );
+  return { baseModel: found.baseModel, scales };
 }
 
 /** Rank and norm of every pair of an adapter, next to the weights of a base; the strongest first. */

@@ -16,7 +16,7 @@ import { configDifference } from './config.js';
 import { find } from './find.js';
 import { heat } from './heat.js';
 import { layerStatistics } from './layers.js';
-import { loraPairs } from './lora.js';
+import { adapterFacts, loraPairs } from './lora.js';
 import { tensorPair } from './pair.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
@@ -68,6 +68,7 @@ const HANDLERS: Handlers = {
   },
   differ: ({ id, other, whole }, { signal, onProgress }) =>
     valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
+  adapter: ({ id }, { signal }) => adapterFacts(sourceOf(id), signal),
   lora: ({ id, base }, { signal }) =>
     loraPairs(sourceOf(id), base === null ? null : sourceOf(base), signal),
   statistics: ({ id, tensor, extent }, { signal, onProgress }) =>

@@ -52,7 +52,10 @@ beforeAll(async () => {
     zeros(`base_model.model.${target}.lora_B.weight`, [8, 2]),
   ]);
   writeFileSync(join(adapter, 'adapter_model.safetensors'), file);
-  const config = JSON.stringify({ peft_type: 'LORA', r: 2, lora_alpha: 4 });
+  const config = JSON.stringify({
+    ...{ peft_type: 'LORA', r: 2, lora_alpha: 4 },
+    base_model_name_or_path: 'org/base',
+  });
   writeFileSync(join(adapter, 'adapter_config.json'), config);
   const shards = SHARDS.map((name, at) => [
     `${name}.safetensors`,
@@ -154,12 +157,20 @@ it('the largest tensor is named in the heading', async () => {
 describe('an adapter', () => {
   it('is described by its names and shapes', async () => {
     const { page } = await show(viewOf(server, 'open=adapter'));
-    await page.getByText('It changes 1 weight by matrices of rank 2: q_proj in layer 1.').waitFor();
+    const places = 'It changes 1 tensor by 1 pair of matrices of rank 2: q_proj in layer 1';
+    await page.getByText(`${places}; scale 2 = alpha 4 ÷ r 2.`).waitFor();
     await page.getByRole('link', { name: 'Open its base to see by how much' }).click();
-    await page.getByRole('button', { name: /base\.safetensors/ }).click();
+    // Its base first, and not itself.
+    await page.getByText('The adapter names it as its base').waitFor();
+    const choices = page.locator('.choices button span:first-child');
+    const names = ['base.safetensors', 'broken.safetensors', 'sharded'];
+    expect(await choices.allTextContents()).toEqual(names);
+    await choices.first().click();
     await page
-      .getByRole('heading', { level: 1, name: /adapter changes 1 of 1 weight, by/ })
+      .getByRole('heading', { level: 1, name: /adapter changes 1 of 1 tensor, by/ })
       .waitFor();
+    await page.getByText('‖scale · B · A‖ ÷ ‖weight‖').first().waitFor();
+    await page.getByText('scale 2 = alpha 4 ÷ r 2').waitFor();
   });
 
   it.each([
@@ -257,6 +268,6 @@ it('a served model is compared with another by one click', async () => {
   const names = await offer.getByRole('button').allTextContents();
   expect(names).toEqual(['broken.safetensors', 'adapter', 'sharded']);
   await offer.getByRole('button', { name: 'adapter' }).click();
-  await page.getByRole('heading', { level: 1, name: /^adapter changes 1 of 1 weight/ }).waitFor();
+  await page.getByRole('heading', { level: 1, name: /^adapter changes 1 of 1 tensor/ }).waitFor();
   expect(await page.evaluate('location.hash')).toContain('with=adapter');
 });

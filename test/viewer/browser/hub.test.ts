@@ -82,7 +82,7 @@ describe('an adapter on the Hub', () => {
   ])('org/%s has the strength that its adapter_config.json gives it', async (name, scale) => {
     const page = await pageAt(`open=hf://org/base&with=hf://org/${name}&view=compare`);
     const share = `${Number((100 * strength(scale)).toPrecision(3))} %`;
-    const headline = page.getByRole('heading', { level: 1, name: /changes 1 of 1 weight/ });
+    const headline = page.getByRole('heading', { level: 1, name: /changes 1 of 1 tensor/ });
     await headline.waitFor();
     expect(await headline.textContent()).toMatch(new RegExp(`, by ${share} at most\\.$`));
     const asked = hub.requests.filter(({ path }) => path.includes(`org/${name}/`));
@@ -91,7 +91,7 @@ describe('an adapter on the Hub', () => {
 
   it('without one has no percentage', async () => {
     const page = await pageAt('open=hf://org/base&with=hf://org/bare&view=compare');
-    const headline = page.getByRole('heading', { level: 1, name: /changes 1 of 1 weight/ });
+    const headline = page.getByRole('heading', { level: 1, name: /changes 1 of 1 tensor/ });
     await headline.waitFor();
     expect(await headline.textContent()).not.toContain('%');
   });

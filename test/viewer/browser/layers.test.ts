@@ -378,7 +378,7 @@ describe('two models', () => {
     await page.getByRole('heading', { name: 'LoRA: 1 pair' }).waitFor();
     const [saved] = JSON.parse(await savedText(page, 'Save pairs as JSON'));
     const share = `${Number((100 * saved.relative).toPrecision(3))} %`;
-    const headline = `peft changes 1 of 8 weights, by ${share} at most.`;
+    const headline = `peft changes 1 of 8 tensors, by ${share} at most.`;
     await page.getByRole('heading', { level: 1, name: headline }).waitFor();
     const changes = await savedCells(page, 'Save changes of first.safetensors by peft as JSON');
     expect(changes.filter(({ value }) => value !== 0)).toEqual([

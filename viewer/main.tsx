@@ -7,6 +7,8 @@ import { answerCalls } from './worker/worker.js';
 
 if (typeof document === 'undefined') answerCalls();
 else {
-  startWorker(document.currentScript?.textContent ?? '');
+  const text = document.currentScript?.textContent;
+  if (!text) throw new Error('the script must be inline: its text is also that of its worker');
+  startWorker(text);
   render(<App />, document.getElementById('page') as HTMLElement);
 }

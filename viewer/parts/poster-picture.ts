@@ -3,6 +3,7 @@
 import type { Poster, PosterRow } from '../poster.js';
 import { themeColour } from './canvas.js';
 import { inkOn } from './colour-maps.js';
+import { fittingLabels } from './fitting-labels.js';
 
 /** What a cell has in addition to its colour. Colour-blind readers see it, too: each has a shape. */
 export type Mark = 'broken' | 'constant' | 'outlier' | null;
@@ -116,29 +117,34 @@ export function cellAt(
   return row >= 0 && column >= 0 && column < columns ? { row, column } : null;
 }
 
-/** The head before an ellipsis, and the end that fits: names differ there. */
-function fitting(context: CanvasRenderingContext2D, text: string, width: number): string {
-  if (context.measureText(text).width <= width) return text;
-  let begin = text.indexOf('…') + 1;
-  const head = text.slice(0, begin) || '…';
-  while (begin < text.length && context.measureText(head + text.slice(begin)).width > width)
-    begin++;
-  // No word is broken, unless nothing would be left.
-  const word = text.slice(begin).search(/[._]./) + 1;
-  return head + text.slice(begin + word);
+const labelsOfLayouts = new WeakMap<PosterLayout, readonly string[]>();
+
+/** The labels of a layout, measured once: posters are drawn again for each move of the pointer. */
+function labelsOf(
+  context: CanvasRenderingContext2D,
+  rows: readonly PosterRow[],
+  layout: PosterLayout,
+): readonly string[] {
+  const found =
+    labelsOfLayouts.get(layout) ??
+    fittingLabels(
+      rows.map(({ label }) => label),
+      (text) => context.measureText(text).width <= layout.left - STRIPE - 16,
+    );
+  labelsOfLayouts.set(layout, found);
+  return found;
 }
 
 function drawLabel(
   context: CanvasRenderingContext2D,
-  { label, part, isMatrix }: PosterRow,
+  { part, isMatrix }: PosterRow,
+  text: string,
   isActive: boolean,
-  { left }: PosterLayout,
   box: { y: number; h: number },
 ): void {
   context.fillStyle = themeColour(part);
   context.fillRect(0, box.y, STRIPE, box.h + 1);
   context.textAlign = 'left';
-  const text = fitting(context, label, left - STRIPE - 16);
   const last = text.lastIndexOf('.') + 1;
   const middle = box.y + box.h / 2 + 0.5;
   context.fillStyle = themeColour('muted');
@@ -198,7 +204,8 @@ function drawText(
   if (width + 2 > w || w < LEAST.w || h < LEAST.h) return;
   if (ground !== null) {
     context.fillStyle = ground;
-    context.fillRect(x + (w - width) / 2 - 3, y + h / 2 - 7, width + 6, 14);
+    const wide = Math.min(w, width + 6);
+    context.fillRect(x + (w - wide) / 2, y + h / 2 - 7, wide, 14);
   }
   context.fillStyle = ink;
   context.textAlign = 'center';
@@ -278,9 +285,10 @@ export function drawPoster(
   context.font = '11px system-ui, sans-serif';
   context.textBaseline = 'middle';
   const right = left + step * layers.length;
+  const labels = labelsOf(context, rows, layout);
   for (const [at, row] of rows.entries()) {
     const [y, h] = [tops[at] as number, (heights[at] as number) - 1];
-    drawLabel(context, row, active?.row === at, layout, { y, h });
+    drawLabel(context, row, labels[at] as string, active?.row === at, { y, h });
     for (const column of layers.keys()) {
       const cell = { row: at, column };
       const box = cellBox(layout, cell);

@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { useCanvas } from './canvas.js';
 import { Export } from './export.js';
+import { plural } from './format.js';
 import {
   cellAt,
   cellBox,
@@ -99,7 +100,7 @@ export function Poster({
           ref={ref}
           role="application"
           tabIndex={0}
-          aria-label={`${name}: ${rows.length} roles in ${layers.length} layers. Arrow keys move, Enter opens the tensor.`}
+          aria-label={`${name}: ${plural(rows.length, 'role')} in ${plural(layers.length, 'layer')}. Arrow keys move, Enter opens the tensor.`}
           onPointerMove={({ offsetX, offsetY }) =>
             setActive(cellAt(layout, layers.length, offsetX, offsetY))
           }

@@ -269,7 +269,7 @@ describe('a page from serve', () => {
     expect(first).toContain('1 file · 5,200 stored tensors\u00a0 |');
     // Experts share a row, and scales have none: as in the poster of the weights.
     expect(first).toMatch(/\| 1 role in 100 layers; no values are read yet$/);
-    expect(more.at(-1)).toMatch(/\| RMS by role and layer .*: 1 roles in 100 layers\./);
+    expect(more.at(-1)).toMatch(/\| RMS by role and layer .*: 1 role in 100 layers\./);
     expect(await page.getByText('Finding the weights').count()).toBe(0);
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   });

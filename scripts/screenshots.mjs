@@ -1,4 +1,4 @@
-// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `--all FOLDER` every view of five kinds of
+// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `--all DIRECTORY` every view of five kinds of
 // models at three widths, light and dark, to look at; with `--only gpt2,lora-map` those whose names begin so. It needs
 // Chromium; `npx vitest run --project viewer` needs the same one. The package has one of the pictures: `pngquant --ext
 // .png --force docs/viewer/*.png` makes them a third as long.
@@ -88,17 +88,17 @@ async function takeAll(target, only) {
         ...{ name: `${kind}-${view}-${width}`, address, width: Number(width), height },
       })),
     );
-    const wanted = sizes.filter(({ name }) => only.some((one) => name.startsWith(one)));
-    if (wanted.length === 0) continue;
+    const selected = sizes.filter(({ name }) => only.some((one) => name.startsWith(one)));
+    if (selected.length === 0) continue;
     await withServer(models.write, async (base) => {
-      for (const { name, address, ...size } of wanted) {
+      for (const { name, address, ...size } of selected) {
         await takeBoth(await open(base, address, size), size, join(target, name));
       }
     });
   }
 }
 
-/** Serves models in a folder of their own as long as `use` needs them. */
+/** Serves models from a temporary directory as long as `use` needs them. */
 async function withServer(write, use) {
   const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
   try {
@@ -130,9 +130,9 @@ async function open(base, address, viewport) {
   for (const event of ['request', 'requestfinished']) context.on(event, () => (last = Date.now()));
   const page = await context.newPage();
   await page.goto(`${base}#${new URLSearchParams(address)}`);
-  const begun = address.open === undefined ? '.choices' : 'nav, .failure';
-  await page.locator(begun).first().waitFor();
-  // What is open makes work begin, and its results more of it.
+  const ready = address.open === undefined ? '.choices' : 'nav, .failure';
+  await page.locator(ready).first().waitFor();
+  // Opening starts work, whose results start more.
   const working = page.getByRole('button', { name: /^(Stop|Cancel)$/ });
   while (Date.now() - last < QUIET_MS || (await working.count()) > 0)
     await page.waitForTimeout(200);

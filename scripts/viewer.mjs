@@ -147,6 +147,13 @@ function copyLicences(modules) {
 
 const page = await bundled('main.tsx', { jsx: 'automatic', jsxImportSource: 'preact' });
 const style = await bundled('styles/page.css');
+
+// A renamed module would be bundled whole.
+const bundledPaths = new Set(page.modules.map((path) => join(root, path)));
+for (const path of LEFT_OUT.keys()) {
+  if (!bundledPaths.has(path))
+    throw new Error(`LEFT_OUT has a module that is not bundled: ${path}`);
+}
 const [script, css] = [inlined(page.text), style.text];
 
 const policy = [

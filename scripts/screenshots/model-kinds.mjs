@@ -125,7 +125,7 @@ function writeLlama(path, change = () => 0, broken = '') {
   });
 }
 
-/** An adapter of PEFT for the queries and values of layers 2 to 11. */
+/** A PEFT adapter for the queries and values of layers 2 to 11. */
 function* adapterTensors() {
   const random = randomOf(6);
   const { hidden } = LLAMA;

@@ -48,7 +48,7 @@ function weightsOf(layer) {
   ];
 }
 
-/** All tensors: `level` is the usual size of their values, null for those that stay 0. */
+/** All tensors: `level` is the typical magnitude of their values, null for those that stay 0. */
 function* tensors() {
   const one = (name, dtype, ...shape) => ({ name, dtype, shape });
   yield { ...one('model.embed_tokens.weight', 'BF16', 129280, HIDDEN), level: 0.05 };

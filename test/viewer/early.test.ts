@@ -1,7 +1,7 @@
 /** What headers show of a large model before its weights are known. */
 import type { RemoteCheckpoint, ShardHeader, TensorEntry } from 'safetensors-mmap';
 import { describe, expect, it } from 'vitest';
-import { earlyOverview } from '../../viewer/worker/early.js';
+import { earlyInfo } from '../../viewer/worker/early.js';
 
 type Stored = readonly [name: string, dtype: string, ...shape: number[]];
 
@@ -19,7 +19,7 @@ function early(tensors: readonly Stored[], metadata: Readonly<Record<string, str
     },
     tensors: entries as unknown as readonly TensorEntry[],
   } as ShardHeader;
-  return earlyOverview({ metadata: null } as RemoteCheckpoint, [header], [['Layers', '2']]);
+  return earlyInfo({ metadata: null } as RemoteCheckpoint, [header], [['Layers', '2']]);
 }
 
 describe('the poster', () => {

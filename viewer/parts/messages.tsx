@@ -3,7 +3,7 @@
 import { formatBytes } from './format.js';
 import { wrapped } from './name.js';
 
-/** Addresses of this page's server, which people have not typed: their files have names. */
+/** Prefix of served files' URLs, omitted from messages. */
 const SERVED = new RegExp(`${location.origin}/source/\\d+/`, 'g');
 
 /** An error of the library, and what to do about it. */

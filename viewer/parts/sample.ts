@@ -1,4 +1,4 @@
-/** The sample of a model: read at once where its bytes are local; of other servers people decide. */
+/** The sample of a model: read at once where its bytes are local; for other servers the user starts it. */
 
 import { useEffect } from 'preact/hooks';
 import type { Overview } from '../worker/info.js';

@@ -3,10 +3,10 @@
 import { signal } from './signal.js';
 
 /** Pixels of the side: fewer on a small screen, where the view needs them. */
-const SIDE = { min: 240, max: 640, usual: globalThis.innerWidth < 1200 ? 280 : 360 };
+const SIDE = { min: 240, max: 640, initial: globalThis.innerWidth < 1200 ? 280 : 360 };
 
 /** The width of the side now; it stays while the page is open. */
-export const sideWidth = signal(SIDE.usual);
+export const sideWidth = signal(SIDE.initial);
 
 const STEP = 20;
 
@@ -37,7 +37,7 @@ export function SideHandle({ width }: { width: number }) {
       onPointerMove={({ currentTarget, pointerId, clientX }) => {
         if (currentTarget.hasPointerCapture(pointerId)) setWidth(clientX);
       }}
-      onDblClick={() => setWidth(SIDE.usual)}
+      onDblClick={() => setWidth(SIDE.initial)}
       onKeyDown={(event) => {
         const act = keys[event.key];
         if (act === undefined) return;

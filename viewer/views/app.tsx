@@ -169,7 +169,7 @@ export function App() {
       <main class="view" tabIndex={-1}>
         {shown ??
           (opening !== null && early !== undefined ? (
-            <EarlyOverview opening={opening} facts={early} />
+            <EarlyOverview opening={opening} early={early} />
           ) : (
             <Open slot="first" />
           ))}

@@ -6,7 +6,7 @@ import { formatBytes, plural } from '../parts/format.js';
 import { close, type Opening } from '../parts/open-sources.js';
 import { drawPoster, type PosterPicture, posterLayout } from '../parts/poster-picture.js';
 import type { Poster } from '../poster.js';
-import type { EarlyOverview as Facts } from '../worker/early.js';
+import type { EarlyInfo } from '../worker/early.js';
 import { Architecture, Files, Heading } from './overview.js';
 
 /** The cells of a poster without colours, as large as they will be. */
@@ -38,8 +38,8 @@ function Outline({ poster }: { poster: Poster }) {
 }
 
 /** The overview as far as it is known. */
-export function EarlyOverview({ opening, facts }: { opening: Opening; facts: Facts }) {
-  const { title, architecture, files, poster } = facts;
+export function EarlyOverview({ opening, early }: { opening: Opening; early: EarlyInfo }) {
+  const { title, architecture, files, poster } = early;
   const sum = (of: 'byteLength' | 'tensors') => files.reduce((all, one) => all + one[of], 0);
   const [model] = architecture.filter(([label]) => label === 'Model');
   const info = [

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { themeColour, useCanvas } from '../parts/canvas.js';
-import { edgeRms, greatestOf } from '../parts/edge-rms.js';
+import { edgeRms, greatestOf, sampledPosition } from '../parts/edge-rms.js';
 import { shortNumber } from '../parts/format.js';
 import type { Plane } from '../parts/plane.js';
 import type { Heat, HeatWindow } from '../worker/heat.js';
@@ -58,7 +58,7 @@ function Strip({
   );
 }
 
-/** What a picture of values lacks before it is read. */
+/** Placeholder until the values are read. */
 const EMPTY = { values: new Float32Array(), rows: 0, columns: 0, rowStep: 1, columnStep: 1 };
 
 /** Adds strips above and to the right of a heat map, with the greatest of each in words. */
@@ -81,19 +81,21 @@ export function HeatEdges({
     picture?.window.rows ?? [0, 0],
     picture?.window.columns ?? [0, 0],
   ];
-  /** `0.3 in row 5`. */
+  /** `greatest 0.3 in row 5`. */
   const greatest = (of: 'row' | 'column'): string => {
     const rms = of === 'row' ? rows : columns;
     const at = greatestOf(rms);
-    if (at === null) return `unknown in each ${of}`;
+    if (at === null) return 'no finite values';
     const [begin, end, step] =
       of === 'row' ? [top, bottom, heat.rowStep] : [left, right, heat.columnStep];
-    // Of the elements that a cell stands for, the one in the middle is shown.
-    const position = Math.min(begin + Math.floor(step / 2), end - 1) + at * step;
+    const position = sampledPosition(at, [begin, end], step);
     const name = of === 'row' ? plane.rowLabel(position) : plane.columnLabel(position);
-    return `${shortNumber(rms[at] as number)} in ${of} ${name}`;
+    return `greatest ${shortNumber(rms[at] as number)} in ${of} ${name}`;
   };
   const [ofRows, ofColumns] = [greatest('row'), greatest('column')];
+  // Rows without finite values have columns without them.
+  const caption =
+    ofRows === ofColumns ? ofRows : `${ofRows} and ${ofColumns.replace('greatest ', '')}`;
   return (
     <>
       <div class="edges">
@@ -102,7 +104,7 @@ export function HeatEdges({
           rms={columns}
           extent={{ begin: left, step: heat.columnStep, from: sight.column, count: sight.columns }}
           height={THICKNESS}
-          label={`RMS of columns: greatest ${ofColumns}`}
+          label={`RMS of columns: ${ofColumns}`}
         />
         <div class="heat">{children}</div>
         <Strip
@@ -110,13 +112,13 @@ export function HeatEdges({
           rms={rows}
           extent={{ begin: top, step: heat.rowStep, from: sight.row, count: sight.rows }}
           height={height}
-          label={`RMS of rows: greatest ${ofRows}`}
+          label={`RMS of rows: ${ofRows}`}
         />
       </div>
       <p class="muted small">
         Bars at the edges: RMS of the finite values{' '}
         {heat.rowStep > 1 || heat.columnStep > 1 ? 'in this sample' : 'shown'}
-        {picture !== null && `, greatest ${ofRows} and ${ofColumns}`}.
+        {picture !== null && `, ${caption}`}.
       </p>
     </>
   );

@@ -5,8 +5,8 @@ import { layerPlace, type Poster, posterOf } from '../poster.js';
 import type { Architecture } from './architecture.js';
 import { type FileInfo, filesOf, formatShape, metadataOf, partsOf } from './info.js';
 
-/** The first facts of a source. */
-export interface EarlyOverview {
+/** The first info of a source. */
+export interface EarlyInfo {
   /** From the metadata; null without one. */
   readonly title: string | null;
   readonly architecture: Architecture;
@@ -28,7 +28,7 @@ const SCALE = /_scale(?:_inv)?$/;
 /** The roles and layers of the tensors that are no scales. */
 function outlineOf(headers: readonly ShardHeader[]): Poster | null {
   const dtypes = new Set<string>();
-  // Of experts two show that they share a cell.
+  // Two experts are enough to fold a cell.
   const counts = new Map<string, number>();
   const entries: TensorEntry[] = [];
   for (const { tensors } of headers) {
@@ -53,11 +53,11 @@ function outlineOf(headers: readonly ShardHeader[]): Poster | null {
 }
 
 /** Returns what headers show. */
-export function earlyOverview(
+export function earlyInfo(
   checkpoint: RemoteCheckpoint,
   headers: readonly ShardHeader[],
   architecture: Architecture,
-): EarlyOverview {
+): EarlyInfo {
   return {
     title: metadataOf(checkpoint, headers).get('modelspec.title') ?? null,
     files: filesOf(headers),

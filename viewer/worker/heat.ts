@@ -2,6 +2,7 @@
 
 import type { Tensor } from 'safetensors-mmap';
 import { valueNumbers } from 'safetensors-mmap/inspect';
+import { sampledPosition } from '../parts/edge-rms.js';
 import { type Axis, remainingAxes, within } from '../selection.js';
 import type { Source } from './sources.js';
 import { part, tensorFacts } from './values.js';
@@ -78,7 +79,7 @@ export async function heat(
   const isMany = source.isRequested && isFar(finest);
   const rowStep = isMany ? stepOf(rows, Math.min(maxRows, MAX_REQUESTS)) : finest;
   const sampled = (axis: Axis, [from, to]: readonly [number, number], step: number) =>
-    within(axis, Math.min(from + Math.floor(step / 2), to - 1), to, step);
+    within(axis, sampledPosition(0, [from, to], step), to, step);
   const selected = axes
     .with(down, sampled(axes[down] as Axis, rows, rowStep))
     .with(across, sampled(axes[across] as Axis, columns, columnStep));

@@ -146,7 +146,7 @@ export function listOf(
   shown: readonly TensorEntry[],
   starts: ReadonlyMap<string, number>,
 ): TensorList {
-  /** Weights by the tensors of their codes; null by their other tensors. */
+  /** Weights by the name of their codes; null for their other stored tensors. */
   const parts = new Map<string, TensorEntry | null>();
   for (const entry of shown) {
     const storedAs = entry.quantization?.storedAs;

@@ -8,7 +8,7 @@ import {
   type TensorEntry,
 } from 'safetensors-mmap';
 import { readArchitecture } from './architecture.js';
-import { type EarlyOverview, earlyOverview, MANY_TENSORS } from './early.js';
+import { type EarlyInfo, earlyInfo, MANY_TENSORS } from './early.js';
 import {
   elementsOf,
   listOf,
@@ -94,7 +94,7 @@ export interface OpenProgress {
   readonly done: number;
   readonly total: number;
   /** What all headers of a large model show. */
-  readonly early?: EarlyOverview;
+  readonly early?: EarlyInfo;
 }
 
 const NAME = /[^/]*$/;
@@ -151,7 +151,7 @@ export async function openSource(
     headerCount = null;
     const count = headers.reduce((sum, { tensors }) => sum + tensors.length, 0);
     if (count >= MANY_TENSORS) {
-      const early = earlyOverview(checkpoint, headers, architecture);
+      const early = earlyInfo(checkpoint, headers, architecture);
       onProgress({ done: headers.length, total: headers.length, early });
     }
     // Their tensors are those of the headers, as long as these are retained: the same objects.

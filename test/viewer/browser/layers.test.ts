@@ -339,8 +339,8 @@ describe('two models', () => {
         colorScheme: 'dark',
       });
       await other.getByText('Of all values.').waitFor();
-      const wanted = await other.locator('.legend .ramp').getAttribute('style');
-      await expect.poll(dark).toBe(wanted);
+      const expected = await other.locator('.legend .ramp').getAttribute('style');
+      await expect.poll(dark).toBe(expected);
       await page.emulateMedia({ colorScheme: 'light' });
       await expect.poll(colours).toEqual(light);
     }

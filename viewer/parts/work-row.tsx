@@ -9,6 +9,7 @@ export function WorkRow({
   work: { result, isRunning, isWhole, isComplete, progress },
   label,
   verb,
+  exact = 'Of all values.',
   bytes,
   begin,
   stop,
@@ -16,6 +17,8 @@ export function WorkRow({
   work: Work<'layers'> | Work<'differ'>;
   label: string;
   verb: { readonly sample: string; readonly all: string };
+  /** Shown when all values have been read. */
+  exact?: string;
   bytes: { readonly sample: number; readonly all: number };
   begin: (whole: boolean) => void;
   stop: () => void;
@@ -31,7 +34,7 @@ export function WorkRow({
   const extent = !isComplete
     ? 'Not finished: of some tensors only.'
     : isExact
-      ? 'Of all values.'
+      ? exact
       : `Sample: ${formatBytes(bytes.sample)} of ${formatBytes(bytes.all)}.`;
   return (
     <div class="row">

@@ -29,7 +29,7 @@ function threeWay(base: OpenSource, first: ValueDifferences, second: ValueDiffer
 /** What is known of a model; nothing yet before its comparison begins. */
 function sharesOf(base: OpenSource, result: ValueDifferences | null): ModelShares {
   if (result === null) return { shares: new Float64Array(base.list.names.length).fill(Number.NaN) };
-  return { shares: result.relative, differing: result.differing };
+  return { shares: result.relative, differences: result };
 }
 
 function WithBase({

@@ -1,6 +1,7 @@
 /** Two models side by side: names that differ, and how much values do, by layer. */
 
 import { useMemo } from 'preact/hooks';
+import type { Work } from '../parts/background.js';
 import { Export } from '../parts/export.js';
 import {
   fixedFormat,
@@ -12,6 +13,7 @@ import {
 } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import { wrapped } from '../parts/name.js';
+import { oneSided } from '../parts/one-sided.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
@@ -99,11 +101,24 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
   );
 }
 
-/** Positions of tensors with other values, the greatest relative difference first. */
-function differingOf({ relative, differing }: ValueDifferences): number[] {
+/** Positions of tensors with other values: first those without a size, then by relative difference. */
+function differingOf(result: ValueDifferences): number[] {
+  const { relative, differing } = result;
+  const size = (at: number): number =>
+    oneSided(result, at) === null ? (relative[at] as number) : Number.POSITIVE_INFINITY;
   return [...relative.keys()]
     .filter((at) => (differing[at] as number) > 0)
-    .sort((a, b) => (relative[b] as number) - (relative[a] as number));
+    .sort((a, b) => (size(a) === size(b) ? a - b : size(b) - size(a)));
+}
+
+/** The relative difference, or why there is none. */
+function relativeText(
+  result: ValueDifferences,
+  at: number,
+  format: (share: number) => string,
+): string {
+  const kind = oneSided(result, at);
+  return kind === null ? format(result.relative[at] as number) : `${kind} in one only`;
 }
 
 /** `30 of 75 tensors differ, most in layers 2, 3 and 7.` */
@@ -130,23 +145,37 @@ function Values({
   source,
   second,
   result,
+  work: { isRunning, isComplete, progress },
   isExact,
   note,
 }: {
   source: OpenSource;
   second: OpenSource;
   result: ValueDifferences;
+  work: Work<'differ'>;
   isExact: boolean;
   note: string;
 }) {
-  const { relative, differing, maxError } = result;
+  const { relative, differing, count, maxError } = result;
   const { list } = source;
   const order = useMemo(() => differingOf(result), [relative]);
   const errorText = useMemo(() => fixedFormat(order.map((at) => maxError[at] as number)), [order]);
+  const found =
+    order.length > 0
+      ? `${plural(order.length, 'tensor')} with other values`
+      : isComplete && isExact
+        ? 'No tensor with other values'
+        : `No difference ${isComplete ? 'seen in the samples' : 'found'}`;
+  const soFar = `${formatBytes(progress?.done ?? 0)} of ${formatBytes(progress?.total ?? 0)}`;
+  const title = isComplete
+    ? found
+    : isRunning
+      ? `In progress: ${order.length === 0 ? 'no difference' : found} so far`
+      : `Stopped: ${found.replace(/^N/, 'n')} in ${soFar}`;
   const rows = () =>
     order.map((at) => [
       list.names[at] as string,
-      relative[at] as number,
+      oneSided(result, at) === null ? (relative[at] as number) : Number.NaN,
       differing[at] as number,
       maxError[at] as number,
     ]);
@@ -154,7 +183,7 @@ function Values({
     <>
       <SharePoster
         source={source}
-        models={[{ shares: relative, differing }]}
+        models={[{ shares: relative, differences: result }]}
         title="Relative difference by role and layer"
         note="‖a − b‖ ÷ ‖a‖"
         name={`relative difference of ${source.label} and ${second.label}`}
@@ -166,24 +195,20 @@ function Values({
       </p>
       <section class="card">
         <div class="row">
-          <h2 class="grow">
-            {order.length === 0 && !isExact
-              ? 'No difference seen in the samples'
-              : `${plural(order.length, 'tensor')} with other values`}
-          </h2>
+          <h2 class="grow">{title}</h2>
           <Export
             name="differences of values"
             table={{ columns: ['name', 'relative', 'differing', 'max_error'], rows }}
           />
         </div>
-        <ScrollBox label="Other values">
+        <ScrollBox label="Tensors with other values">
           <table>
             <thead>
               <tr>
                 <th>Name</th>
                 <th class="number">‖a − b‖ ÷ ‖a‖</th>
-                <th class="number wide">Other values</th>
-                <th class="number wide">Greatest error</th>
+                <th class="number wide">Values that differ</th>
+                <th class="number wide">Largest difference</th>
               </tr>
             </thead>
             <tbody>
@@ -194,9 +219,14 @@ function Values({
                       {wrapped(list.names[at] as string)}
                     </a>
                   </td>
-                  <td class="number">{fixedPercent(relative[at] as number)}</td>
-                  <td class="number wide">{fixedPercent(differing[at] as number)}</td>
-                  <td class="number wide">{errorText(maxError[at] as number)}</td>
+                  <td class="number">{relativeText(result, at, fixedPercent)}</td>
+                  <td class="number wide">
+                    {formatInteger(count[at] as number)}{' '}
+                    <small class="muted">{fixedPercent(differing[at] as number)}</small>
+                  </td>
+                  <td class="number wide">
+                    {oneSided(result, at) === 'NaN' ? '–' : errorText(maxError[at] as number)}
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -224,7 +254,9 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
               ? adapterHeadline(adapter)
               : result !== null && isComplete
                 ? headline(source, result, isExact)
-                : 'Two models'}
+                : work.isRunning
+                  ? 'In progress: comparing two models'
+                  : 'Two models'}
           </h1>
           <p class="muted">
             {source.label} and {second.label}
@@ -234,7 +266,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
                 <a href={viewAddress('tensor', { tensor: source.list.names[largest] as string })}>
                   {wrapped(source.list.names[largest] as string)}
                 </a>
-                , {formatPercent(result?.relative[largest] as number, 1)}
+                , {result && relativeText(result, largest, (share) => formatPercent(share, 1))}
               </>
             )}
           </p>
@@ -262,6 +294,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
           <WorkRow
             work={work}
             label="Comparing values"
+            exact="All values have been compared."
             verb={{ sample: 'Compare a sample,', all: 'Compare all' }}
             bytes={bytes}
             begin={begin}
@@ -273,6 +306,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
               source={source}
               second={second}
               result={result}
+              work={work}
               isExact={isExact}
               note={isExact ? 'Of all values' : `From a sample of ${formatBytes(bytes.sample)}`}
             />

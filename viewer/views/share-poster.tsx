@@ -6,6 +6,7 @@ import { cssColour, cssRamp, divergingMap, sequentialMap } from '../parts/colour
 import { fixedPercent, formatPercent } from '../parts/format.js';
 import { cellText } from '../parts/measures.js';
 import { wrapped } from '../parts/name.js';
+import { oneSided } from '../parts/one-sided.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { Poster } from '../parts/poster.js';
 import type { PosterCell, PosterPicture } from '../parts/poster-picture.js';
@@ -18,6 +19,7 @@ import {
   posterOf,
   type Poster as Table,
 } from '../poster.js';
+import type { ValueDifferences } from '../worker/compare.js';
 
 function percentText(share: number): string {
   return formatPercent(share, 1);
@@ -27,8 +29,8 @@ function percentText(share: number): string {
 export interface ModelShares {
   /** NaN where nothing is compared. */
   readonly shares: Float64Array;
-  /** Shares of values that differ, if values are compared. */
-  readonly differing?: Float64Array;
+  /** All that is known, if values are compared. */
+  readonly differences?: ValueDifferences;
 }
 
 /** Names of the models in a split cell, from its top. */
@@ -75,16 +77,21 @@ function picturesOf({ list }: OpenSource, models: SharesOf['models'], dark: bool
     row.reduce((top, value) => Math.max(top, value || 0), 0),
   );
   const pictures = models.map(
-    ({ shares, differing }, at): PosterPicture => ({
+    ({ shares, differences }, at): PosterPicture => ({
       ...{ poster, cells: cells[at] as Float64Array[], values: shares, isZeroEmpty: true },
       colourOf: (_, value) => cssColour(map(isSplit && at === 0 ? -value : value)),
       text: (value) => (isSplit ? '' : cellText(100 * value)),
       ends: isSplit
         ? countsInBoth(poster, models)
-        : tops.map((top) => (top === 0 ? '–' : fixedPercent(top))),
+        : tops.map((top, row) => {
+            const tensors = poster.rows[row]?.cells.flat() ?? [];
+            return top > 0
+              ? fixedPercent(top)
+              : (tensors.map((one) => differences && oneSided(differences, one)).find(Boolean) ??
+                  '–');
+          }),
       endTitle: isSplit ? 'in both' : 'row max',
-      // Values of which only one is NaN have no relative difference.
-      markOf: (one) => (shares[one] === 0 && (differing?.[one] as number) > 0 ? 'broken' : null),
+      markOf: (one) => (differences && oneSided(differences, one) ? 'broken' : null),
     }),
   );
   const [picture, lower] = pictures as [PosterPicture, PosterPicture?];
@@ -111,6 +118,9 @@ export function SharePoster({ source, models, title, note, name, sampleNote, non
   const { poster } = picture;
   if (poster.rows.length === 0) return null;
   const isSplit = models.length === 2;
+  const hasBroken = drawn.pictures.some(({ markOf }) =>
+    poster.rows.some(({ cells }) => cells.flat().some(markOf)),
+  );
   const inModels = (textOf: (model: number) => string): string =>
     models.map((_, at) => (isSplit ? `${LETTERS[at]} ${textOf(at)}` : textOf(at))).join(', ');
   const describe = ({ row, column }: PosterCell): string => {
@@ -119,10 +129,11 @@ export function SharePoster({ source, models, title, note, name, sampleNote, non
     const [at = 0] = all;
     const label = all.length === 1 ? list.names[at] : role;
     const text = inModels((model) => {
-      const { cells, markOf } = drawn.pictures[model] as PosterPicture;
-      const share = cells[row]?.[column] as number;
+      const { differences } = models[model] as ModelShares;
+      const share = drawn.pictures[model]?.cells[row]?.[column] as number;
       if (Number.isNaN(share)) return 'not compared';
-      if (share === 0 && all.some(markOf)) return 'NaN in one only';
+      const kind = all.map((one) => differences && oneSided(differences, one)).find(Boolean);
+      if (share === 0 && kind) return `${kind} in one only`;
       return `${all.length > 1 && share > 0 ? 'up to ' : ''}${percentText(share)}`;
     });
     return `${label}: ${text}`;
@@ -160,6 +171,11 @@ export function SharePoster({ source, models, title, note, name, sampleNote, non
             <span class="row">
               <span class="key" /> {none}
             </span>
+            {hasBroken && (
+              <span class="row">
+                <span class="key broken" /> NaN or Inf in one only
+              </span>
+            )}
             {isSplit && (
               <span class="row">
                 <span class="key split" /> a above, b below

@@ -89,7 +89,9 @@ export function TensorPair({
       <p>
         {differing === 0
           ? `No difference${isSample ? ' seen in the sample' : ''}.`
-          : `${formatPercent(differing, 1)} of the values differ, by ${shortNumber(maxError)} at most; ‖a − b‖ ÷ ‖a‖ is ${relative === null ? 'unknown, a is 0' : formatPercent(relative, 1)}.`}
+          : !((maxError ?? 0) > 0)
+            ? `${formatPercent(differing, 1)} of the values differ: NaN in one only.`
+            : `${formatPercent(differing, 1)} of the values differ, by ${shortNumber(maxError)} at most; ‖a − b‖ ÷ ‖a‖ is ${relative === null ? 'unknown, a is 0' : formatPercent(relative, 1)}.`}
       </p>
       <dl class="facts line">
         <div>

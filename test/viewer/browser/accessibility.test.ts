@@ -141,7 +141,7 @@ describe.each(LOOKS)('at $width pixels, $colorScheme', ({ width, colorScheme }) 
     await both.page.getByRole('heading', { name: '2 tensors with other values' }).waitFor();
     await expectAccessible(both.page);
     // No column is cut.
-    const table = both.page.getByRole('region', { name: 'Other values' });
+    const table = both.page.getByRole('region', { name: 'Tensors with other values' });
     const excess = await table.evaluate((box) => {
       const { scrollWidth, clientWidth } = box as unknown as Record<string, number>;
       return Number(scrollWidth) - Number(clientWidth);

@@ -1,7 +1,7 @@
 /** The poster on the page: cells with a popover for pointer and keys, the colour scale, and its export. */
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useCanvas } from './canvas.js';
 import { Export } from './export.js';
 import { plural } from './format.js';
@@ -44,6 +44,8 @@ export function Poster({
 }) {
   const { rows, layers } = picture.poster;
   const [active, setActive] = useState<PosterCell | null>(null);
+  // A finger has no place between taps: the first on a cell shows what it is, the second opens it.
+  const isTouch = useRef(false);
   const [width, setWidth] = useState(0);
   const layout = useMemo(() => posterLayout(picture.poster, width), [picture.poster, width]);
   const { ref } = useCanvas(
@@ -69,10 +71,12 @@ export function Poster({
       ),
     });
   const tensorsOf = ({ row, column }: PosterCell) => rows[row]?.cells[column] ?? [];
-  const choose = () => {
-    const [tensor] = active === null ? [] : tensorsOf(active);
+  const choose = (cell: PosterCell | null) => {
+    const [tensor] = cell === null ? [] : tensorsOf(cell);
     if (tensor !== undefined) onChoose(tensor);
   };
+  const cellOf = ({ offsetX, offsetY }: MouseEvent) =>
+    cellAt(layout, layers.length, offsetX, offsetY);
   const keys: Readonly<Record<string, () => void>> = {
     ArrowDown: () => move(1, 0),
     ArrowUp: () => move(-1, 0),
@@ -80,7 +84,7 @@ export function Poster({
     ArrowLeft: () => move(0, -1),
     Home: () => move(0, -layers.length),
     End: () => move(0, layers.length),
-    Enter: choose,
+    Enter: () => choose(active),
     Escape: () => setActive(null),
   };
   const models = picture.lower === undefined ? [picture] : [picture, picture.lower];
@@ -101,11 +105,17 @@ export function Poster({
           role="application"
           tabIndex={0}
           aria-label={`${name}: ${plural(rows.length, 'role')} in ${plural(layers.length, 'layer')}. Arrow keys move, Enter opens the tensor.`}
-          onPointerMove={({ offsetX, offsetY }) =>
-            setActive(cellAt(layout, layers.length, offsetX, offsetY))
-          }
-          onPointerLeave={() => setActive(null)}
-          onClick={choose}
+          onPointerDown={({ pointerType }) => {
+            isTouch.current = pointerType === 'touch';
+          }}
+          onPointerMove={(event) => event.pointerType !== 'touch' && setActive(cellOf(event))}
+          onPointerLeave={({ pointerType }) => pointerType !== 'touch' && setActive(null)}
+          onClick={(event) => {
+            const cell = cellOf(event);
+            const isShown = cell?.row === active?.row && cell?.column === active?.column;
+            if (isTouch.current && !isShown) setActive(cell);
+            else choose(cell);
+          }}
           onKeyDown={(event) => {
             const act = keys[event.key];
             if (act === undefined || event.ctrlKey || event.metaKey) return;
@@ -127,6 +137,7 @@ export function Poster({
             }}
           >
             {popover(shown)}
+            {isTouch.current && <p class="muted small">Tap again to open</p>}
           </div>
         )}
       </div>

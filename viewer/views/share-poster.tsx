@@ -56,8 +56,8 @@ function countsInBoth({ rows }: Table, models: readonly ModelShares[]): string[]
   return rows.map(({ cells }) => {
     const all = cells.flat();
     if (!models.every(({ shares }) => all.some((at) => !Number.isNaN(shares[at])))) return '';
-    const differs = ({ shares, differing = shares }: ModelShares, at: number): boolean =>
-      (differing[at] as number) > 0;
+    const differs = ({ shares, differences }: ModelShares, at: number): boolean =>
+      ((differences?.differing ?? shares)[at] as number) > 0;
     const inBoth = all.filter((at) => models.every((model) => differs(model, at)));
     return inBoth.length === 0 ? '–' : String(inBoth.length);
   });

@@ -216,14 +216,13 @@ export function filledValues(names: readonly string[], values: ArrayLike<number>
 
 /** The greatest known value of every cell, by row and column: NaN where none is known. */
 export function cellMaxima({ rows }: Poster, values: ArrayLike<number>): Float64Array[] {
-  const greatest = (top: number, value: number): number => (value <= top ? top : value);
   return rows.map(({ cells }) =>
-    Float64Array.from(cells, (tensors) =>
-      tensors
+    Float64Array.from(cells, (tensors) => {
+      const known = tensors
         .map((at) => values[at] as number)
-        .filter((value) => !Number.isNaN(value))
-        .reduce(greatest, Number.NaN),
-    ),
+        .filter((value) => !Number.isNaN(value));
+      return known.length === 0 ? Number.NaN : known.reduce((a, b) => Math.max(a, b));
+    }),
   );
 }
 

@@ -36,6 +36,7 @@ beforeAll(async () => {
   };
   server = await serve(
     write('whole.safetensors', model()),
+    write('copy.safetensors', model()),
     write(
       'broken.safetensors',
       model(
@@ -83,7 +84,7 @@ describe('values that are NaN or infinite in one model only', () => {
     );
     await page.getByText('6.25 % of the values differ: NaN in one only.').waitFor();
     const { page: same } = await show(
-      viewOf(server, 'open=broken.safetensors&with=broken.safetensors&view=compare'),
+      viewOf(server, 'open=whole.safetensors&with=copy.safetensors&view=compare'),
     );
     await same.getByRole('heading', { name: 'No tensor with other values' }).waitFor();
     expect(await same.getByText('NaN or Inf in one only').count()).toBe(0);

@@ -83,7 +83,15 @@ export function partIndices(axes: readonly Axis[]): PartIndex[] {
   });
 }
 
-/** The part of a tensor that begins at an index: the value there is the first of heat map and table. */
-export function sliceFrom(index: readonly number[]): string {
-  return index.map((at, axis) => (axis >= index.length - 2 ? `${at}:` : String(at))).join(', ');
+/** Rows and columns on each side of a place to go to. */
+const AROUND = 16;
+
+/** The part of a tensor around an index; an empty text if that is all. */
+export function sliceAround(index: readonly number[], shape: readonly number[]): string {
+  const texts = index.map((at, axis) => {
+    if (axis < index.length - 2) return String(at);
+    const [begin, end] = [at - AROUND, at + AROUND + 1];
+    return `${begin > 0 ? begin : ''}:${end < (shape[axis] as number) ? end : ''}`;
+  });
+  return texts.every((text) => text === ':') ? '' : texts.join(', ');
 }

@@ -1,6 +1,6 @@
 /** What is wrong with values, in parts of tensors and in windows of any length. */
 import { describe, expect, it } from 'vitest';
-import { sliceFrom, wholeAxis } from '../../viewer/selection.js';
+import { sliceAround, wholeAxis } from '../../viewer/selection.js';
 import { countZeroRows, firstBroken } from '../../viewer/worker/health.js';
 
 async function* windows(values: readonly number[], length: number) {
@@ -29,8 +29,9 @@ describe.each([1, 3, 4, 100])('in windows of %i values', (length) => {
   });
 });
 
-it('a slice begins at an index', () => {
-  expect(sliceFrom([3])).toBe('3:');
-  expect(sliceFrom([3, 5])).toBe('3:, 5:');
-  expect(sliceFrom([1, 3, 5])).toBe('1, 3:, 5:');
+it('a slice has the neighbours of an index on all sides', () => {
+  expect(sliceAround([3], [100])).toBe(':20');
+  expect(sliceAround([40, 95], [100, 100])).toBe('24:57, 79:');
+  expect(sliceAround([1, 40, 5], [2, 100, 12])).toBe('1, 24:57, :');
+  expect(sliceAround([3, 5], [8, 12])).toBe('');
 });

@@ -1,6 +1,6 @@
 /** The values of a selection as a table that scrolls over any shape. */
 
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../parts/messages.js';
 import type { Plane } from '../parts/plane.js';
 import { MAX_EXTENT, scrollScale } from '../parts/scaled.js';
@@ -50,10 +50,18 @@ function alignments(texts: readonly string[], most: number): number[] {
   );
 }
 
+/** A cell by its row and column. */
+export interface PlaneCell {
+  readonly row: number;
+  readonly column: number;
+}
+
 /** What a grid shows. */
 interface Shown {
   readonly one: OneTensor;
   readonly plane: Plane;
+  /** The cell to begin at, with its neighbours around it; null for the first. */
+  readonly start: PlaneCell | null;
   readonly kind: string;
   readonly bits: number;
   readonly form: 'values' | 'bits';
@@ -67,7 +75,7 @@ export function Grid(shown: Shown) {
 }
 
 /** One row of headers and as many rows as fit, which the bars move by whole cells. */
-function Cells({ one, plane, kind, bits, form }: Shown) {
+function Cells({ one, plane, start, kind, bits, form }: Shown) {
   const box = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 600, height: 400 });
   const [first, setFirst] = useState({ row: 0, column: 0 });
@@ -115,14 +123,28 @@ function Cells({ one, plane, kind, bits, form }: Shown) {
         Math.min(Math.max(0, plane.columns - wholeColumns), (scrollLeft * scale.x) / width),
       ),
     });
+  const scrollTo = (row: number, column: number) => {
+    box.current?.scrollTo((column * width) / scale.x, (row * ROW) / scale.y);
+    setFirst({ row, column });
+  };
+  useEffect(() => {
+    if (start === null) return;
+    setActive(start);
+    scrollTo(
+      Math.max(0, Math.min(plane.rows - shownRows, start.row - Math.floor(shownRows / 2))),
+      Math.max(
+        0,
+        Math.min(plane.columns - wholeColumns, start.column - Math.floor(wholeColumns / 2)),
+      ),
+    );
+  }, [start, size]);
   const move = (rows: number, columns: number) => {
     const row = Math.min(plane.rows - 1, Math.max(0, active.row + rows));
     const column = Math.min(plane.columns - 1, Math.max(0, active.column + columns));
     setActive({ row, column });
     const top = Math.min(row, Math.max(first.row, row - shownRows + 1));
     const left = Math.min(column, Math.max(first.column, column - wholeColumns + 1));
-    box.current?.scrollTo((left * width) / scale.x, (top * ROW) / scale.y);
-    setFirst({ row: top, column: left });
+    scrollTo(top, left);
   };
   const text = cell(active.row, active.column) ?? '';
   const keys: Readonly<Record<string, () => void>> = {
@@ -209,6 +231,7 @@ function Cells({ one, plane, kind, bits, form }: Shown) {
                 </span>
                 {columns.map((column) => {
                   const isActive = row === active.row && column === active.column;
+                  const shown = cell(row, column)?.trim() ?? '…';
                   return (
                     <span
                       key={column}
@@ -216,14 +239,14 @@ function Cells({ one, plane, kind, bits, form }: Shown) {
                       role="gridcell"
                       aria-colindex={column + 2}
                       aria-selected={isActive}
-                      class="grid-cell"
+                      class={/nan|inf/.test(shown) ? 'grid-cell broken' : 'grid-cell'}
                       style={{
                         width: `${width}px`,
                         paddingRight: `calc(${PADDING / 2}px + ${spaces[column - first.column]?.[row - first.row] ?? 0}ch)`,
                       }}
                       onClick={() => setActive({ row, column })}
                     >
-                      {cell(row, column)?.trim() ?? '…'}
+                      {shown}
                     </span>
                   );
                 })}

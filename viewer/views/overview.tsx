@@ -22,8 +22,8 @@ import { useSignal } from '../parts/signal.js';
 import { viewAddress } from '../parts/use-address.js';
 import { WorkRow } from '../parts/work-row.js';
 import { PARTS, type Part, posterOf } from '../poster.js';
-import { sliceFrom } from '../selection.js';
-import type { KindCounts, Overview as OverviewFacts } from '../worker/info.js';
+import { sliceAround } from '../selection.js';
+import { dimensions, type KindCounts, type Overview as OverviewFacts } from '../worker/info.js';
 import { AdapterNote } from './lora.js';
 import { Metadata } from './metadata.js';
 import { ModelPoster } from './model-poster.js';
@@ -127,7 +127,8 @@ function Health({ source, isExact }: { source: OpenSource; isExact: boolean }) {
               tensors={tensors}
               sliceOf={(at) => {
                 const index = result.brokenAt.get(at);
-                return kind === 'broken' && index !== undefined ? sliceFrom(index) : undefined;
+                if (kind !== 'broken' || index === undefined) return undefined;
+                return sliceAround(index, dimensions(source.list.shapes[at] as string));
               }}
             />
           </div>

@@ -7,9 +7,7 @@ import { formatBytes, formatInteger, formatPercent, shortNumber } from '../parts
 import { Failure, Working } from '../parts/messages.js';
 import { Plot } from '../parts/plot.js';
 import { linearScale, needsLog } from '../parts/scale.js';
-import { addressWith, go } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import { sliceFrom } from '../selection.js';
 import type { TensorStatistics } from '../worker/statistics.js';
 import type { NamedTensorSpec } from '../worker/values.js';
 
@@ -177,6 +175,7 @@ export function Statistics({
   id,
   facts,
   findBroken,
+  goToBroken,
   children,
 }: {
   id: number;
@@ -185,6 +184,8 @@ export function Statistics({
   children: ComponentChildren;
   /** Called with the index of the first value that is NaN or infinite. */
   findBroken: (index: readonly number[] | null) => void;
+  /** Shows that value. */
+  goToBroken: () => void;
 }) {
   const { name, elements, byteLength } = facts;
   const [isWhole, setWhole] = useState(false);
@@ -205,10 +206,7 @@ export function Statistics({
             {result.isSample ? ', as seen in the sample' : ''}, first at [
             {result.brokenAt.join(', ')}].
           </span>
-          <button
-            type="button"
-            onClick={() => go(addressWith({ slice: sliceFrom(result.brokenAt as number[]) }))}
-          >
+          <button type="button" onClick={goToBroken}>
             Go to it
           </button>
         </p>

@@ -1,7 +1,7 @@
 /** A tensor: how it is stored, and its values. */
 
 import type { ComponentChildren } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { call } from '../client.js';
 import { Bytes, Count } from '../parts/amount.js';
 import { Export } from '../parts/export.js';
@@ -14,10 +14,17 @@ import { saveBlob } from '../parts/save.js';
 import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import { type Axis, formatSelection, placeOf, remainingAxes, shownPart } from '../selection.js';
+import {
+  type Axis,
+  formatSelection,
+  placeOf,
+  remainingAxes,
+  shownPart,
+  sliceAround,
+} from '../selection.js';
 import { formatShape } from '../worker/info.js';
 import type { NamedTensorSpec } from '../worker/values.js';
-import { Grid } from './grid.js';
+import { Grid, type PlaneCell } from './grid.js';
 import { HeatMap } from './heat-map.js';
 import { SelectionField } from './selection-field.js';
 import { Statistics } from './statistics.js';
@@ -84,12 +91,14 @@ function Values({
   facts,
   axes,
   plane,
+  start,
   children,
 }: {
   id: number;
   facts: NamedTensorSpec;
   axes: readonly Axis[];
   plane: Plane;
+  start: PlaneCell | null;
   children: ComponentChildren;
 }) {
   const { name, kind, shape, bits, quantization } = facts;
@@ -164,6 +173,7 @@ function Values({
         key={`${name}${formatSelection(axes, shape)}`}
         one={one}
         plane={plane}
+        start={start}
         kind={kind}
         bits={bits}
         form={form}
@@ -182,6 +192,24 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
     const [row, column] = (brokenAt && placeOf(brokenAt, axes)) ?? [];
     return row === undefined || column === undefined ? null : { row, column };
   }, [brokenAt, axes]);
+  const place = useRef<HTMLDivElement>(null);
+  const [visits, setVisits] = useState(0);
+  const around = brokenAt === null ? null : sliceAround(brokenAt, shape);
+  // Another visit leads there again.
+  const start = useMemo(
+    () => (slice === around ? broken && { ...broken } : null),
+    [broken, visits],
+  );
+  const goToBroken = () => {
+    go(addressWith({ view: 'tensor', tensor: name, slice: around ?? '' }));
+    setVisits(visits + 1);
+    // Once the part is on the page.
+    setTimeout(() => {
+      const grid = place.current?.querySelector<HTMLElement>('.grid');
+      grid?.focus({ preventScroll: true });
+      grid?.scrollIntoView({ block: 'center' });
+    });
+  };
   const { open } = useSignal(slots.second);
   const second = open === source ? null : open;
   const at = second?.at.get(name);
@@ -189,10 +217,10 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
   return (
     <>
       <Facts facts={facts} />
-      <Statistics id={source.id} facts={facts} findBroken={setBrokenAt}>
+      <Statistics id={source.id} facts={facts} findBroken={setBrokenAt} goToBroken={goToBroken}>
         {hasPair && second !== null && <TensorPair source={source} second={second} name={name} />}
         {problem !== null && <Failure error={problem} />}
-        <div class="side-by-side">
+        <div ref={place} class="side-by-side">
           {remainingAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
             <HeatMap
               key={formatSelection(axes, shape)}
@@ -204,7 +232,7 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
               broken={broken}
             />
           )}
-          <Values id={source.id} facts={facts} axes={axes} plane={plane}>
+          <Values id={source.id} facts={facts} axes={axes} plane={plane} start={start}>
             <SelectionField
               text={slice}
               axes={axes}

@@ -1,5 +1,5 @@
 /** Questions that people come with, answered without a click or by one: broken values, the largest tensor, adapters. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -63,7 +63,9 @@ beforeAll(async () => {
   ]);
   const sharded = join(folder, 'sharded');
   writeCheckpoint({ shards: Object.fromEntries(shards) }, sharded);
-  server = await serve(path, base, adapter, sharded);
+  const copy = join(folder, 'copy.safetensors');
+  copyFileSync(path, copy);
+  server = await serve(path, copy, base, adapter, sharded);
 });
 
 /** Pixels of the heat map in the colour of values that are broken. */
@@ -83,6 +85,47 @@ async function brokenPixels(page: Page): Promise<{ count: number; x: number; y: 
   })()`);
 }
 
+/** Opens a view; the bytes of the last tensors arrive when the test lets them. */
+async function showHalf(address: string): Promise<{ page: Page; release: () => void }> {
+  const { page } = await show('about:blank');
+  let release = (): void => {};
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.context().route('**/source/**', async (route) => {
+    const [, begin] = /bytes=(\d+)/.exec((await route.request().allHeaders())['range'] ?? '') ?? [];
+    if (Number(begin) > 2 * 900 * 1000 * 4) await gate;
+    else await new Promise((resolve) => setTimeout(resolve, 200));
+    await route.continue();
+  });
+  await page.goto(viewOf(server, address));
+  return { page, release };
+}
+
+/** The cell of the values with the NaN is chosen, marked, and has a row and a column on each side. */
+async function expectNeighbours(page: Page): Promise<void> {
+  const cell = page.getByRole('gridcell', { name: 'nan', selected: true });
+  await cell.waitFor();
+  expect(await cell.getAttribute('class')).toContain('broken');
+  const row = page.getByRole('row').filter({ has: cell });
+  const texts = await row.getByRole('gridcell').allTextContents();
+  expect([texts.indexOf('nan') > 0, texts.indexOf('nan') < texts.length - 1]).toEqual([true, true]);
+  const rows = await page.getByRole('rowheader').allTextContents();
+  expect(rows).toEqual(expect.arrayContaining(['699', '700', '701']));
+}
+
+/** The table of values has the focus, and is in sight. */
+async function expectFocusInSight(page: Page): Promise<void> {
+  const grid = page.getByRole('grid', { name: 'Values' });
+  await expect.poll(() => page.evaluate('document.activeElement.ariaLabel')).toBe('Values');
+  await expect
+    .poll(async () => {
+      const { y = -1, height = 1e9 } = (await grid.boundingBox()) ?? {};
+      return y >= 0 && y + height <= 700;
+    })
+    .toBe(true);
+}
+
 describe('is there a NaN', () => {
   it('is known of a small model without a click, and exactly', async () => {
     const { page } = await show(viewOf(server, 'open=broken.safetensors'));
@@ -92,24 +135,34 @@ describe('is there a NaN', () => {
     expect(await page.getByText('seen in the sample').count()).toBe(0);
     await page.getByRole('link', { name: nameOf(1) }).click();
     await page.getByText('first at [700, 13]').waitFor();
-    expect(await page.getByRole('gridcell').first().textContent()).toBe('nan');
+    await expect.poll(() => page.evaluate('location.hash')).toContain('slice=684:717,%20:30');
+    await expectNeighbours(page);
+  });
+
+  it.each([1440, 390])('is gone to from its tensor, %i pixels wide', async (width) => {
+    const { page } = await show(viewOf(server, `open=broken.safetensors&tensor=${nameOf(1)}`), {
+      viewport: { width, height: 700 },
+    });
+    const button = page.getByRole('button', { name: 'Go to it' });
+    await button.click();
+    await expectNeighbours(page);
+    await expectFocusInSight(page);
+    // The mark is well inside.
+    await expect.poll(async () => (await brokenPixels(page)).count).toBeGreaterThan(30);
+    const { x, y } = await brokenPixels(page);
+    expect([x > 0.3 && x < 0.6, y > 0.4 && y < 0.6]).toEqual([true, true]);
+    // Again, with the slice already there.
+    const address = await page.evaluate('location.hash');
+    await page.keyboard.press('Home');
+    await page.keyboard.press('PageUp');
+    await button.click();
+    await expectNeighbours(page);
+    await expectFocusInSight(page);
+    expect(await page.evaluate('location.hash')).toBe(address);
   });
 
   it('is no answer as long as tensors are being read', async () => {
-    const { page } = await show('about:blank');
-    // The bytes of the last tensors arrive when the test lets them.
-    let release = (): void => {};
-    const gate = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    await page.context().route('**/source/**', async (route) => {
-      const [, begin] =
-        /bytes=(\d+)/.exec((await route.request().allHeaders())['range'] ?? '') ?? [];
-      if (Number(begin) > 2 * 900 * 1000 * 4) await gate;
-      else await new Promise((resolve) => setTimeout(resolve, 200));
-      await route.continue();
-    });
-    await page.goto(viewOf(server, 'open=broken.safetensors'));
+    const { page, release } = await showHalf('open=broken.safetensors');
     await page.getByText(/^In progress: [123] of 4 tensors read\.$/).waitFor();
     await page.getByText('Looking for tensors with outliers').waitFor();
     expect(await page.getByText(/No tensor|Counted in/).count()).toBe(0);
@@ -270,4 +323,28 @@ it('a served model is compared with another by one click', async () => {
   await offer.getByRole('button', { name: 'adapter' }).click();
   await page.getByRole('heading', { level: 1, name: /^adapter changes 1 of 1 tensor/ }).waitFor();
   expect(await page.evaluate('location.hash')).toContain('with=adapter');
+});
+
+describe('whether two models differ', () => {
+  const address = 'open=broken.safetensors&with=copy.safetensors&view=compare';
+
+  it('is no answer as long as tensors are being compared', async () => {
+    const { page, release } = await showHalf(address);
+    await page.getByRole('heading', { name: 'In progress: comparing two models' }).waitFor();
+    await page.getByRole('heading', { name: 'In progress: no difference so far' }).waitFor();
+    expect(await page.getByText(/No difference/).count()).toBe(0);
+    release();
+    await page.getByRole('heading', { name: /^All 4 tensors in both have the same/ }).waitFor();
+    await page.getByRole('heading', { name: 'No tensor with other values' }).waitFor();
+    expect(await page.getByText('In progress').count()).toBe(0);
+  });
+
+  it('is what has been read after a stop', async () => {
+    const { page, release } = await showHalf(address);
+    await page.getByRole('heading', { name: 'In progress: no difference so far' }).waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    const stopped = /^Stopped: no difference found in [\d.]+ MB of [\d.]+ MB$/;
+    await page.getByRole('heading', { name: stopped }).waitFor();
+    release();
+  });
 });

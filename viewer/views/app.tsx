@@ -1,6 +1,7 @@
 /** The page: a bar with the views, the tensors at the side, and the view that the address names. */
 
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
+import { useDark } from '../parts/canvas.js';
 import {
   close,
   followAddress,
@@ -40,19 +41,14 @@ async function openNamed(): Promise<void> {
   });
 }
 
-/** Makes the page light or dark, whatever the system is; no choice is the system's. */
-function useTheme(): [theme: string, next: () => void] {
-  const [theme, setTheme] = useState('system');
-  useEffect(() => {
-    document.documentElement.style.colorScheme = theme === 'system' ? '' : theme;
-    dispatchEvent(new Event('themechange'));
-  }, [theme]);
-  const order = ['system', 'light', 'dark'];
-  return [theme, () => setTheme(order[(order.indexOf(theme) + 1) % order.length] as string)];
+/** Makes the page light or dark, whatever the system is. */
+function setTheme(theme: 'light' | 'dark'): void {
+  document.documentElement.style.colorScheme = theme;
+  dispatchEvent(new Event('themechange'));
 }
 
 function Bar({ source, view }: { source: OpenSource | null; view: string }) {
-  const [theme, nextTheme] = useTheme();
+  const [theme, next] = useDark() ? (['dark', 'light'] as const) : (['light', 'dark'] as const);
   return (
     <header class="bar">
       <a class="brand" href={viewAddress('overview')}>
@@ -90,11 +86,11 @@ function Bar({ source, view }: { source: OpenSource | null; view: string }) {
         <button
           type="button"
           class="quiet"
-          onClick={nextTheme}
-          aria-label={`Colours: ${theme}`}
-          title={`Colours: ${theme}`}
+          onClick={() => setTheme(next)}
+          aria-label={`Colours: ${theme}; switch to ${next}`}
+          title={`Colours: ${theme}; switch to ${next}`}
         >
-          ◐
+          {theme === 'dark' ? '☾' : '☀'}
         </button>
       </div>
     </header>

@@ -93,6 +93,7 @@ function CellInfo({
   measure,
   values,
   middle,
+  broken,
 }: {
   source: OpenSource;
   poster: Table;
@@ -100,6 +101,8 @@ function CellInfo({
   measure: Measure;
   values: ArrayLike<number>;
   middle: number;
+  /** Counts of values that are NaN or infinite, and whether of all values. */
+  broken: { readonly counts: ArrayLike<number>; readonly isExact: boolean };
 }) {
   const { list, place } = source;
   const { role } = poster.rows[row] as Table['rows'][number];
@@ -109,6 +112,8 @@ function CellInfo({
   const value = median(known);
   const bytes = tensors.reduce((sum, at) => sum + (list.byteLength[at] as number), 0);
   const isMany = tensors.length > 1;
+  const brokenCount = tensors.reduce((sum, at) => sum + (broken.counts[at] || 0), 0);
+  const ratio = value / middle;
   return (
     <>
       <p class="mono small strong">
@@ -122,6 +127,15 @@ function CellInfo({
         <Sparkline id={source.id} tensor={list.names[first] as string} />
       )}
       <dl class="lines small">
+        {brokenCount > 0 && (
+          <div>
+            <dt>NaN or Inf</dt>
+            <dd>
+              {!broken.isExact && 'at least '}
+              {plural(brokenCount, 'value')}
+            </dd>
+          </div>
+        )}
         <div>
           <dt>{isMany ? `Median ${measure.label}` : measure.label}</dt>
           <dd>
@@ -129,7 +143,8 @@ function CellInfo({
             {measure.isRelative && middle > 0 && known.length > 0 && (
               <span class="muted">
                 {' '}
-                {shortNumber(Number((value / middle).toPrecision(3)))} × row
+                {ratio >= 0.01 && ratio < 1000 ? ratio.toPrecision(3) : shortNumber(ratio)} × the
+                row’s median
               </span>
             )}
           </dd>
@@ -161,7 +176,7 @@ export function ModelPoster({
 }) {
   const { by } = useAddress();
   const measure = measureOf(by);
-  const { result } = useSignal(workOf('layers', source));
+  const { result, isWhole } = useSignal(workOf('layers', source));
   const poster = useMemo(() => posterOf(source.list), [source]);
   const dark = useDark();
   const drawn = useMemo(
@@ -179,7 +194,8 @@ export function ModelPoster({
       all.length === 1
         ? nameOf(all[0] as number)
         : `${plural(all.length, 'tensor')} ${role.replace('*', String(poster.layers[column]))}`;
-    return `${label}: ${valueText(cells[row]?.[column] as number)}`;
+    const hasBroken = all.some((at) => (result?.broken[at] as number) > 0);
+    return `${label}: ${valueText(cells[row]?.[column] as number)}${hasBroken ? ', with NaN or Inf' : ''}`;
   };
   return (
     <section class="card">
@@ -223,6 +239,7 @@ export function ModelPoster({
               measure={measure}
               values={values}
               middle={median(cells[cell.row] as Float64Array)}
+              broken={{ counts: result?.broken ?? [], isExact: isWhole }}
             />
           )}
           onChoose={(at) => go(viewAddress('tensor', { tensor: nameOf(at) }))}

@@ -1,6 +1,6 @@
 /** The tensors of a source: folded to a tree, or found and sorted as a list. */
 
-import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { call } from '../client.js';
 import { lineEnds, matchesIn, type NamePart, nameLines } from '../names.js';
 import { kindColour } from '../parts/colours.js';
@@ -257,10 +257,11 @@ export function Tensors({ source }: { source: OpenSource }) {
   const isTree = find.trim() === '' && !ORDERS.some((one) => one.order === sort);
   // Sorting 100 000 names takes half a second, and the tree needs none.
   const search = isTree ? null : { id: source.id, text: find, order };
-  const { result: found } = useCall('find', search, { keep: true });
+  const { result: found, isRunning } = useCall('find', search, { keep: true });
   const { names } = source.list;
+  const box = useRef<HTMLDivElement>(null);
   return (
-    <div class="tensors">
+    <div ref={box} class="tensors">
       <div class="tensors-head">
         <input
           type="search"
@@ -271,6 +272,15 @@ export function Tensors({ source }: { source: OpenSource }) {
           onInput={({ currentTarget }) =>
             go(addressWith({ find: currentTarget.value }), { replace: true })
           }
+          onKeyDown={(event) => {
+            // Hits of the words before are no hits.
+            const first = search !== null && !isRunning ? found?.positions[0] : undefined;
+            if (event.key === 'ArrowDown') {
+              event.preventDefault();
+              box.current?.querySelector<HTMLElement>('[role=tree]')?.focus();
+            } else if (event.key === 'Enter' && first !== undefined)
+              showTensor(names[first] as string);
+          }}
         />
         <div class="row">
           <select
@@ -303,6 +313,7 @@ export function Tensors({ source }: { source: OpenSource }) {
           />
         </div>
       </div>
+      {!isTree && found?.positions.length === 0 && <p class="muted">No tensor matches.</p>}
       {isTree ? (
         <Tree key={source.id} source={source} tensor={tensor} />
       ) : (

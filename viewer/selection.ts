@@ -95,3 +95,12 @@ export function sliceAround(index: readonly number[], shape: readonly number[]):
   });
   return texts.every((text) => text === ':') ? '' : texts.join(', ');
 }
+
+/** The position in a tensor of a row or column of a sample: the one in the middle of those that it stands for. */
+export function sampledPosition(
+  at: number,
+  [begin, end]: readonly [number, number],
+  step: number,
+): number {
+  return Math.min(begin + Math.floor(step / 2), end - 1) + at * step;
+}

@@ -1,6 +1,7 @@
 /** RMS of rows and columns at the edges of the heat map. */
 import { expect, it } from 'vitest';
-import { edgeRms, greatestOf, sampledPosition } from '../../viewer/parts/edge-rms.js';
+import { edgeRms, greatestOf } from '../../viewer/parts/edge-rms.js';
+import { sampledPosition } from '../../viewer/selection.js';
 
 it('is that of the finite values of each row and column', () => {
   const values = Float32Array.of(3, Number.NaN, 4, 0, Number.POSITIVE_INFINITY, 4);

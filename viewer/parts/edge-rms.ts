@@ -27,12 +27,3 @@ export function greatestOf(rms: Float64Array): number | null {
   }
   return best;
 }
-
-/** The position in a tensor of a row or column of a sample: the one in the middle of those that it stands for. */
-export function sampledPosition(
-  at: number,
-  [begin, end]: readonly [number, number],
-  step: number,
-): number {
-  return Math.min(begin + Math.floor(step / 2), end - 1) + at * step;
-}

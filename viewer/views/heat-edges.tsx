@@ -3,9 +3,10 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { themeColour, useCanvas } from '../parts/canvas.js';
-import { edgeRms, greatestOf, sampledPosition } from '../parts/edge-rms.js';
+import { edgeRms, greatestOf } from '../parts/edge-rms.js';
 import { shortNumber } from '../parts/format.js';
 import type { Plane } from '../parts/plane.js';
+import { sampledPosition } from '../selection.js';
 import type { Heat, HeatWindow } from '../worker/heat.js';
 
 /** Pixels from the heat map to the end of the longest bar. */

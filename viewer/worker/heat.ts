@@ -2,8 +2,7 @@
 
 import type { Tensor } from 'safetensors-mmap';
 import { valueNumbers } from 'safetensors-mmap/inspect';
-import { sampledPosition } from '../parts/edge-rms.js';
-import { type Axis, remainingAxes, within } from '../selection.js';
+import { type Axis, remainingAxes, sampledPosition, within } from '../selection.js';
 import type { Source } from './sources.js';
 import { part, tensorFacts } from './values.js';
 

@@ -216,7 +216,7 @@ describe('an adapter', () => {
     // Its base first, and not itself.
     await page.getByText('The adapter names it as its base').waitFor();
     const choices = page.locator('.choices button span:first-child');
-    const names = ['base.safetensors', 'broken.safetensors', 'sharded'];
+    const names = ['base.safetensors', 'broken.safetensors', 'copy.safetensors', 'sharded'];
     expect(await choices.allTextContents()).toEqual(names);
     await choices.first().click();
     await page
@@ -319,7 +319,7 @@ it('a served model is compared with another by one click', async () => {
   const offer = page.getByRole('paragraph').filter({ hasText: 'Compare with' });
   await offer.getByRole('button').first().waitFor();
   const names = await offer.getByRole('button').allTextContents();
-  expect(names).toEqual(['broken.safetensors', 'adapter', 'sharded']);
+  expect(names).toEqual(['broken.safetensors', 'copy.safetensors', 'adapter', 'sharded']);
   await offer.getByRole('button', { name: 'adapter' }).click();
   await page.getByRole('heading', { level: 1, name: /^adapter changes 1 of 1 tensor/ }).waitFor();
   expect(await page.evaluate('location.hash')).toContain('with=adapter');

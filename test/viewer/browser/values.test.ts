@@ -206,7 +206,7 @@ describe('two models', () => {
       viewOf(server, 'open=a.safetensors&with=b.safetensors&view=compare'),
     );
     await page.getByRole('heading', { name: '1 tensor with other values' }).waitFor();
-    await page.getByText('Of all values.').waitFor();
+    await page.getByText('All values have been compared.').first().waitFor();
     const rows = JSON.parse(await savedText(page, 'Save differences of values as JSON'));
     expect(rows).toEqual([
       { name: 'layers.1.w', relative, differing: 63 / 64, max_error: maxError },
@@ -256,7 +256,7 @@ describe('two models', () => {
     const { page, faults } = await show(
       viewOf(server, `open=plain.safetensors&with=${label}&view=compare`),
     );
-    await page.getByText('Of all values.').waitFor();
+    await page.getByText('All values have been compared.').first().waitFor();
     const errors = JSON.parse(await savedText(page, /^Save relative difference of .* as JSON$/));
     expect(errors).toEqual([
       { role: 'layers.*.m.weight', layer: 0, value: 0 },

@@ -289,7 +289,7 @@ export class StorageRange {
 
   /**
    * Reads up to 1 024 parts into `target`, one after the other. `ranges` holds begin and length of each, and is
-   * overwritten. Call `verify` before and after.
+   * overwritten. Call `verifyOften` before and `verify` after.
    */
   readRanges(ranges: Float64Array, target: Uint8Array): void {
     this.#storage.readRanges?.(this.#inStorage(ranges), target);

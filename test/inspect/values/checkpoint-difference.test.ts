@@ -2,7 +2,8 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { select } from '../../../src/index.js';
 import { FILES } from '../../foreign/dduf/pipeline-files.js';
 import { storedArchive } from '../../foreign/stored-archive.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
@@ -16,7 +17,13 @@ import {
   type TensorSource,
 } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
-import { countedBytes, type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
+import {
+  countedBytes,
+  type Entry,
+  fileBytes,
+  temporaryPath,
+  writeTemporary,
+} from '../../support/make-file.js';
 
 const ENTRIES: readonly Entry[] = [
   { name: 'same', dtype: 'F32', shape: [3], bytes: countedBytes(12) },
@@ -194,5 +201,42 @@ describe('pipelines', () => {
     expect([back.added, back.removed]).toEqual([found.removed, found.added]);
     using unet = safeOpen(join(folder, 'unet'));
     await expect(compare(one, unet)).rejects.toThrow(/a pipeline with a pipeline/);
+  });
+});
+
+describe('local tensors', () => {
+  // Long enough to be used where they are.
+  const entries = ['a', 'b', 'c'].map((name, at): Entry => {
+    const bytes = countedBytes(2 ** 17);
+    // One more than it was, two, three.
+    bytes[0] = 2 + at;
+    return { name, dtype: 'U8', shape: [2 ** 17], bytes };
+  });
+  const others = entries.map((entry) => ({ ...entry, bytes: countedBytes(2 ** 17) }));
+
+  it.runIf(process.platform === 'linux')('in the page cache are not copied', async () => {
+    using one = safeOpen(writeTemporary(entries));
+    const other = parse(fileBytes(others));
+    const read = vi.spyOn(one, 'readTensors');
+    const { changed } = await compare(one, other, { values: true });
+    expect(changed.map(({ name, values }) => [name, values?.maxError])).toEqual([
+      ['a', 1],
+      ['b', 2],
+      ['c', 3],
+    ]);
+    expect(read).not.toHaveBeenCalled();
+  });
+
+  it('that are computed are read, off the event loop', async () => {
+    const names = ['a', 'b', 'c'];
+    const floats = names.map((name): Entry => {
+      return { name, dtype: 'F32', shape: [2 ** 15], bytes: new Uint8Array(2 ** 17) };
+    });
+    using one = safeOpen(writeTemporary(floats));
+    const cast = select(one, { dtype: 'BF16' });
+    const read = vi.spyOn(cast, 'readTensors');
+    const { changed } = await compare(cast, one, { values: true });
+    expect(changed.map(({ values }) => values?.differing)).toEqual([0, 0, 0]);
+    expect(read).toHaveBeenCalledOnce();
   });
 });

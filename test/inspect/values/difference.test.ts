@@ -1,5 +1,5 @@
 /** Differences of values: usual and unusual values and their part of the sums. */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { compareTensors, type TensorDifference } from '../../../src/inspect/values/difference.js';
 import { DTYPES, parse, serialize, type Tensor } from '../../support/api.js';
 
@@ -87,6 +87,27 @@ describe('the difference of values', () => {
       const found = await compareTensors(plain, tensor(bytes));
       expect(found).toMatchObject({ elements, differing: 1, relative: null });
     }
+  });
+
+  it('lets other events run between blocks, and ends with the signal', async () => {
+    const [a, b] = [tensorOf(Array(2 ** 18).fill(1)), tensorOf(Array(2 ** 18).fill(2))];
+    let now = 0;
+    // Every look at the clock is 10 ms later.
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => (now += 10));
+    const controller = new AbortController();
+    let turns = 0;
+    const next = (): void => {
+      turns++;
+      if (turns === 5) controller.abort(new Error('enough'));
+      else setImmediate(next);
+    };
+    setImmediate(next);
+    try {
+      await expect(compareTensors(a, b, { signal: controller.signal })).rejects.toThrow('enough');
+    } finally {
+      clock.mockRestore();
+    }
+    expect(turns).toBe(5);
   });
 
   it('finds integers of 64 bits that are equal as doubles', async () => {

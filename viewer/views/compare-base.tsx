@@ -1,5 +1,6 @@
 /** Two models and the one that both were made from: which layers each touched, and how much. */
 
+import { useMemo } from 'preact/hooks';
 import { Failure } from '../parts/messages.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
 import { useSignal } from '../parts/signal.js';
@@ -27,8 +28,9 @@ function threeWay(base: OpenSource, first: ValueDifferences, second: ValueDiffer
 }
 
 /** What is known of a model; nothing yet before its comparison begins. */
-function sharesOf(base: OpenSource, result: ValueDifferences | null): ModelShares {
-  if (result === null) return { shares: new Float64Array(base.list.names.length).fill(Number.NaN) };
+function useShares(base: OpenSource, result: ValueDifferences | null): ModelShares {
+  const none = useMemo(() => new Float64Array(base.list.names.length).fill(Number.NaN), [base]);
+  if (result === null) return { shares: none };
   return { shares: result.relative, differences: result };
 }
 
@@ -45,6 +47,7 @@ function WithBase({
   const isExact = a.isExact && b.isExact;
   const isKnown = a.work.isComplete && b.work.isComplete;
   const [ofA, ofB] = [a.work.result, b.work.result];
+  const [sharesOfA, sharesOfB] = [useShares(base, ofA), useShares(base, ofB)];
   return (
     <>
       <section class="card" data-slot="base">
@@ -86,7 +89,7 @@ function WithBase({
       {(ofA !== null || ofB !== null) && (
         <SharePoster
           source={base}
-          models={[sharesOf(base, ofA), sharesOf(base, ofB)]}
+          models={[sharesOfA, sharesOfB]}
           title="Change from the base"
           note="‖model − base‖ ÷ ‖base‖"
           name={`changes of ${base.label} in a, ${source.label}, and b, ${second.label}`}

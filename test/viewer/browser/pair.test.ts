@@ -381,8 +381,33 @@ describe('the only model of a server', () => {
   });
 });
 
+it('the button of the colours switches between light and dark at once', async () => {
+  const { page, faults } = await show(viewOf(single, 'open=only'), { colorScheme: 'light' });
+  const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
+  const light = await ground();
+  await page.getByRole('button', { name: 'Colours: light; switch to dark' }).click();
+  await expect.poll(ground).not.toBe(light);
+  await expectAccessible(page);
+  await page.getByRole('button', { name: 'Colours: dark; switch to light' }).click();
+  await expect.poll(ground).toBe(light);
+  expect(faults).toEqual([]);
+});
+
 describe('keys', () => {
   const hashOf = (page: Page) => page.evaluate<string>('location.hash');
+
+  it('lead from the search to its hits', async () => {
+    const { page } = await show(viewOf(single, 'open=only'));
+    const search = page.getByRole('searchbox');
+    await search.fill(nameOf(3));
+    await expect.poll(() => page.getByRole('treeitem').count()).toBe(1);
+    await search.press('ArrowDown');
+    expect(await page.evaluate('document.activeElement.getAttribute("role")')).toBe('tree');
+    await search.press('Enter');
+    await page.getByRole('heading', { level: 1, name: nameOf(3) }).waitFor();
+    await search.fill('no such name');
+    await page.getByText('No tensor matches.').waitFor();
+  });
 
   it('search, go to views and layers, and list themselves', async () => {
     const { page, faults } = await show(viewOf(single, 'open=only'));

@@ -33,7 +33,7 @@ function countsOf(texts: readonly string[]): Map<string, number> {
   return counts;
 }
 
-/** Shortens labels to what fits. Those that would be the same have as many letters of their start as distinguish them. */
+/** Shortens labels to what fits. Those that would be the same get the first letters that distinguish them. */
 export function fittingLabels(labels: readonly string[], fits: Fits): readonly string[] {
   const shown = labels.map((label) => fittingLabel(label, fits));
   for (const length of HEADS) {

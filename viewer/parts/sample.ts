@@ -31,7 +31,7 @@ export function beginFreeSample(source: Sampled): void {
   if (source.place.kind !== 'url') beginSample(source, isSmall(source));
 }
 
-/** The statistics of a model, which begin by themselves where that costs no one anything. */
+/** The statistics of a model, begun at once where its bytes are local. */
 export function useSample(source: Sampled): Work<'layers'> {
   const work = useSignal(workOf('layers', source));
   useEffect(() => {

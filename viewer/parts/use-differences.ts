@@ -1,4 +1,4 @@
-/** Differences of values between two sources: begun at once where bytes are local; for other servers the user starts it. */
+/** Differences of values of two sources: begun at once where bytes are local; for other servers the user starts it. */
 
 import { useEffect, useMemo } from 'preact/hooks';
 import { pairOf, start, stop, type Work, workOf } from './background.js';

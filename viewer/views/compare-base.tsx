@@ -1,4 +1,4 @@
-/** Two models and the one that both were made from: which layers each touched, and how much. */
+/** Two models and their common base: which layers each touched, and how much. */
 
 import { useMemo } from 'preact/hooks';
 import { Failure } from '../parts/messages.js';
@@ -107,7 +107,7 @@ export function Base({ source, second }: { source: OpenSource; second: OpenSourc
   if (base !== null) return <WithBase base={base} source={source} second={second} />;
   return (
     <details class="card" open={opening !== null}>
-      <summary>Add the model that both were made from</summary>
+      <summary>Add a common base</summary>
       <Open slot="base" />
     </details>
   );

@@ -25,7 +25,7 @@ export interface NameDifference {
   readonly comparable: number;
 }
 
-/** Differences of values by position in the list of the first; NaN for tensors that are not known, or in one model only. */
+/** Differences of values by position in the list of the first; NaN for tensors not read, or in one model only. */
 export interface ValueDifferences {
   /** ‖a − b‖ / ‖a‖. */
   readonly relative: Float64Array;

@@ -88,8 +88,8 @@ export interface Storage {
   /**
    * Reads up to 1 024 ranges into `target`, one after the other; `ranges` as above, `target` exactly as long. The
    * bytes are the file's: call it only while no memory was exposed to which the caller may have written. It does
-   * not look for changes: call `verifyOften` before and `verify` after. Only mapped storages have it, since a page fault
-   * there makes the kernel read megabytes around the page.
+   * not look for changes: call `verifyOften` before and `verify` after. Only mapped storages have it, since a page
+   * fault there makes the kernel read megabytes around the page.
    */
   readRanges?(ranges: Float64Array, target: Uint8Array): void;
 

@@ -136,7 +136,7 @@ async function sidesAt(poster: Locator, layer: number): Promise<string> {
 }
 
 describe('two models', () => {
-  it('with the one that both were made from: which layers each touched', async () => {
+  it('with their common base: which layers each touched', async () => {
     const address = 'open=one.safetensors&with=two.safetensors&base=base.safetensors&view=compare';
     const { page, faults } = await show(viewOf(server, address));
     await page.getByText('a touched layers 2–4, b 1, 4 and 5; both 4.').waitFor();

@@ -94,7 +94,7 @@ describe('the second model ends', () => {
     await heading(page, 'Compare with a second model');
     expect(await offered(page)).toEqual(['other.safetensors', 'tuned.safetensors']);
     await page.getByRole('button', { name: 'other.safetensors' }).click();
-    await page.getByText('Add the model that both were made from').waitFor();
+    await page.getByText('Add a common base').waitFor();
   });
 });
 

@@ -45,12 +45,12 @@ export function judge(before, after) {
   return { change, interval, verdict: isSure ? size : 'no difference beyond noise' };
 }
 
-/** Makes the tree of a commit, with the packages of this folder, compiled; the programs that are measured are ours. */
+/** Makes the tree of a commit, compiled; the programs that are measured are ours. */
 async function buildTree(commit, tree, rounds) {
   const run = (cwd, file, ...args) => {
     const { status, stderr, error } = spawnSync(file, args, { cwd, encoding: 'utf8' });
-    const failure = error?.message ?? stderr.trim().split('\n').at(-1);
-    if (status !== 0) throw new UsageError(`${file} ${args.join(' ')}: ${failure}`);
+    if (status !== 0)
+      throw new UsageError(`${file} ${args.join(' ')}: ${error?.message ?? stderr}`);
   };
   const question = ['cat-file', '-e', `${commit}^{commit}`];
   const { status } = spawnSync('git', question, { cwd: ROOT_FOLDER });
@@ -59,7 +59,13 @@ async function buildTree(commit, tree, rounds) {
   await mkdir(tree);
   run(ROOT_FOLDER, 'git', 'archive', '--output', `${tree}.tar`, commit);
   run(tree, 'tar', '-xf', `${tree}.tar`);
-  await symlink(join(ROOT_FOLDER, 'node_modules'), join(tree, 'node_modules'));
+  const [lock, ownLock] = await Promise.all(
+    [tree, ROOT_FOLDER].map((folder) => readFile(join(folder, 'package-lock.json'), 'utf8')),
+  );
+  // A commit with other packages than this folder's gets its own.
+  if (lock === ownLock)
+    await symlink(join(ROOT_FOLDER, 'node_modules'), join(tree, 'node_modules'));
+  else run(tree, 'npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts');
   const { scripts } = JSON.parse(await readFile(join(tree, 'package.json'), 'utf8'));
   // Earlier commits have another name for it.
   run(tree, 'npm', 'run', '--silent', scripts.build === undefined ? 'compile' : 'build');

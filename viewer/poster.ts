@@ -4,6 +4,7 @@
 export type Part =
   | 'attention'
   | 'mlp'
+  | 'convolutions'
   | 'router'
   | 'experts'
   | 'norms'
@@ -15,6 +16,7 @@ export type Part =
 export const PARTS: readonly (readonly [part: Part, label: string])[] = [
   ['attention', 'Attention'],
   ['mlp', 'MLP'],
+  ['convolutions', 'Convolutions'],
   ['router', 'Router'],
   ['experts', 'Experts'],
   ['norms', 'Norms'],
@@ -28,11 +30,15 @@ const PATTERNS: readonly (readonly [Part, RegExp])[] = [
   ['buffers', /(?:^|\.)(?:inv_freq|position_ids|masked_bias|num_batches_tracked|running_\w+)$/],
   ['experts', /(?:^|\.)(?:experts|ffn_\w+_exps)(?:\.|$)/],
   ['router', /(?:^|\.)(?:router|gate|ffn_gate_inp)(?:\.|$)/],
-  ['attention', /(?:^|\.)(?:\w*(?:attn|attention)\d*|attn_(?:q|k|v|qkv|output)|[qkvo]_proj)\./i],
+  [
+    'attention',
+    /(?:^|\.)(?:\w*(?:attn|attention)\d*|attn_(?:q|k|v|qkv|output)|[qkvo]_proj|to_(?:q|k|v|out))\./i,
+  ],
   ['norms', /norm|(?:^|\.)(?:ln|bn)(?:_?\w{1,2})?\./i],
   ['mlp', /(?:^|\.)(?:\w*mlp|ffn?\w*|feed_?forward|fc\d*|w[123]|dense\w*|intermediate|output)\./i],
   ['mlp', /(?:^|\.)(?:gate|up|down)_proj\./],
   ['embeddings', /embed|(?:^|\.)(?:wte|wpe|lm_head|tok\w*|shared)\./i],
+  ['convolutions', /conv/i],
 ];
 
 const HEAD = /(?:^|\.)output\./;
@@ -42,13 +48,13 @@ function isMask(name: string, shape: readonly number[]): boolean {
   return shape.length === 4 && shape[2] === shape[3] && /(?:^|\.)attn\.bias$/.test(name);
 }
 
-/** What a tensor is for, by its name and its dimensions. */
+/** What a tensor is for, by its name and its dimensions: of four or more only convolutions have weights. */
 export function partOf(name: string, shape: readonly number[]): Part {
   if (isMask(name, shape)) return 'buffers';
   const found = PATTERNS.find(([, pattern]) => pattern.test(name))?.[0];
   // The heads of models have names that MLPs have within layers.
   const isHead = found === 'mlp' && layerPlace(name).layer === null && HEAD.test(name);
-  return isHead ? 'embeddings' : (found ?? 'other');
+  return isHead ? 'embeddings' : (found ?? (shape.length > 3 ? 'convolutions' : 'other'));
 }
 
 /** The position of a part in `PARTS`. */

@@ -37,6 +37,7 @@ describe('a tensor', () => {
       'bert.encoder.layer.0.attention.output.LayerNorm.weight',
       'down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight',
       'blk.0.attn_q.weight',
+      'decoder.mid_block.attentions.0.to_out.0.weight',
     ],
     mlp: [
       'h.0.mlp.c_fc.weight',
@@ -49,7 +50,12 @@ describe('a tensor', () => {
     experts: ['model.layers.3.mlp.experts.255.up_proj.weight', 'model.layers.9.mlp.experts'],
     norms: ['h.0.ln_1.weight', 'model.norm.weight', 'layers.0.post_attention_layernorm.weight'],
     embeddings: ['wte.weight', 'model.embed_tokens.weight', 'lm_head.weight', 'output.weight'],
-    other: ['conv_in.weight', 'time.0.weight'],
+    convolutions: [
+      'conv_in.weight',
+      'down_blocks.0.downsamplers.0.conv.bias',
+      'mixer.conv1d.weight',
+    ],
+    other: ['time.0.weight'],
     buffers: ['model.layers.0.self_attn.rotary_emb.inv_freq', 'embeddings.position_ids'],
   };
   it.each(Object.entries(names))('of %s is recognized by its name', (part, all) => {
@@ -59,6 +65,13 @@ describe('a tensor', () => {
   it('that is a causal mask is a buffer; the bias of an attention is none', () => {
     expect(partOf('h.0.attn.bias', [1, 1, 1024, 1024])).toBe('buffers');
     expect(partOf('h.0.attn.bias', [2304])).toBe('attention');
+  });
+
+  it('of four or five dimensions is a convolution, unless its name shows something else', () => {
+    expect(partOf('features.0.weight', [64, 3, 7, 7])).toBe('convolutions');
+    expect(partOf('features.0.weight', [64, 3, 3, 7, 7])).toBe('convolutions');
+    expect(partOf('features.0.weight', [64, 3, 7])).toBe('other');
+    expect(partOf('visual.patch_embed.proj.weight', [64, 3, 7, 7])).toBe('embeddings');
   });
 });
 

@@ -66,6 +66,7 @@ export function useCall<Name extends CallName>(
     controller?.abort();
     setKnown((before) => ({ ...before, isRunning: false }));
   };
-  const isKnown = known.key === key || keep;
-  return { ...(isKnown ? known : none), stop };
+  const isLatest = known.key === key;
+  const state = isLatest || keep ? known : none;
+  return { ...state, isRunning: isLatest ? known.isRunning : none.isRunning, stop };
 }

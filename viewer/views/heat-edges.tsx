@@ -7,7 +7,7 @@ import { edgeRms, greatestOf } from '../parts/edge-rms.js';
 import { shortNumber } from '../parts/format.js';
 import type { Plane } from '../parts/plane.js';
 import { sampledPosition } from '../selection.js';
-import type { Heat, HeatWindow } from '../worker/heat.js';
+import type { Heat } from '../worker/heat.js';
 
 /** Pixels from the heat map to the end of the longest bar. */
 const THICKNESS = 24;
@@ -60,7 +60,10 @@ function Strip({
 }
 
 /** Placeholder until the values are read. */
-const EMPTY = { values: new Float32Array(), rows: 0, columns: 0, rowStep: 1, columnStep: 1 };
+const EMPTY = {
+  window: { rows: [0, 0], columns: [0, 0] },
+  ...{ values: new Float32Array(), rows: 0, columns: 0, rowStep: 1, columnStep: 1 },
+} as const;
 
 /** Adds strips above and to the right of a heat map, with the greatest of each in words. */
 export function HeatEdges({
@@ -70,18 +73,16 @@ export function HeatEdges({
   height,
   children,
 }: {
-  picture: { readonly heat: Heat; readonly window: HeatWindow } | null;
+  picture: Heat | null;
   sight: { readonly [side in 'row' | 'column' | 'rows' | 'columns']: number };
   plane: Plane;
   height: number;
   children: ComponentChildren;
 }) {
-  const heat = picture?.heat ?? EMPTY;
+  const heat = picture ?? EMPTY;
   const [rows, columns] = useMemo(() => [edgeRms(heat, 'row'), edgeRms(heat, 'column')], [heat]);
-  const [[top, bottom], [left, right]] = [
-    picture?.window.rows ?? [0, 0],
-    picture?.window.columns ?? [0, 0],
-  ];
+  const [top, bottom] = heat.window.rows;
+  const [left, right] = heat.window.columns;
   /** `greatest 0.3 in row 5`. */
   const greatest = (of: 'row' | 'column'): string => {
     const rms = of === 'row' ? rows : columns;

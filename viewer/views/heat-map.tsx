@@ -28,12 +28,6 @@ interface Sight {
   readonly columns: number;
 }
 
-/** A picture of values, with the part of the plane that it is of. */
-interface Picture {
-  readonly heat: Heat;
-  readonly window: HeatWindow;
-}
-
 /** Draws values into an image of one pixel each. */
 function imageOf({ values, rows, columns }: Heat, limit: number): HTMLCanvasElement {
   const canvas = document.createElement('canvas');
@@ -176,14 +170,14 @@ export function HeatMap({
     options,
   );
   const { result, failure, isRunning } = shown === 'b' ? ofSecond : ofFirst;
-  const [picture, setPicture] = useState<Picture | null>(null);
+  const [picture, setPicture] = useState<Heat | null>(null);
   const [limits, setLimits] = useState<Pick<Heat, 'limit' | 'most'> | null>(null);
   const [range, setRange] = useState<keyof typeof RANGES>('most');
   const [own, setOwn] = useState('');
   useEffect(() => setLimits(null), [isDifference]);
   useEffect(() => {
     if (result === null) return;
-    setPicture({ heat: result, window });
+    setPicture(result);
     // Colours must not change their meaning while people zoom, and mean the same for a and b.
     setLimits((before) => before ?? result);
   }, [result]);
@@ -195,14 +189,14 @@ export function HeatMap({
         : (range === 'set' && Number(own) > 0 && Number(own)) || limits.most;
   const dark = isDark();
   const image = useMemo(
-    () => (picture === null ? null : imageOf(picture.heat, limit ?? 1)),
+    () => (picture === null ? null : imageOf(picture, limit ?? 1)),
     [picture, limit, dark],
   );
 
   const draw = (context: CanvasRenderingContext2D, width: number) => {
     if (picture === null || image === null) return;
+    const { rowStep, columnStep } = picture;
     const { rows, columns } = picture.window;
-    const { rowStep, columnStep } = picture.heat;
     context.imageSmoothingEnabled = false;
     const [x, y] = [width / sight.columns, HEIGHT / sight.rows];
     context.drawImage(
@@ -259,15 +253,16 @@ export function HeatMap({
     column: Math.floor(sight.column + (offsetX / width) * sight.columns),
   });
   const valueAt = (at: { row: number; column: number }): string => {
-    if (picture === null) return '';
-    const { heat, window: of } = picture;
-    const row = Math.floor((at.row - of.rows[0]) / heat.rowStep);
-    const column = Math.floor((at.column - of.columns[0]) / heat.columnStep);
-    if (row < 0 || column < 0 || row >= heat.rows || column >= heat.columns) return '';
-    const isExact = heat.rowStep === 1 && heat.columnStep === 1;
-    return `${isExact ? '' : 'near '}${plane.indexText(at.row, at.column)} ${isExact ? '=' : '≈'} ${shortNumber(heat.values[row * heat.columns + column] ?? null)}`;
+    // Until all is read, the picture may be that of other values.
+    if (picture === null || isRunning) return '';
+    const { window: of, rows, columns, rowStep, columnStep, values } = picture;
+    const row = Math.floor((at.row - of.rows[0]) / rowStep);
+    const column = Math.floor((at.column - of.columns[0]) / columnStep);
+    if (row < 0 || column < 0 || row >= rows || column >= columns) return '';
+    const isExact = rowStep === 1 && columnStep === 1;
+    return `${isExact ? '' : 'near '}${plane.indexText(at.row, at.column)} ${isExact ? '=' : '≈'} ${shortNumber(values[row * columns + column] ?? null)}`;
   };
-  const isSampled = picture !== null && (picture.heat.rowStep > 1 || picture.heat.columnStep > 1);
+  const isSampled = picture !== null && (picture.rowStep > 1 || picture.columnStep > 1);
   const [down, across] = remainingAxes(axes) as [number, number];
   return (
     <section class="card">
@@ -308,7 +303,7 @@ export function HeatMap({
       </div>
       <p class="muted small" role="status">
         {isSampled
-          ? `Sampled: ${oneOf(picture.heat)}. Zoom in for all values.`
+          ? `Sampled: ${oneOf(picture)}. Zoom in for all values.`
           : picture !== null && 'Exact: every value is shown.'}
         {isRunning && ' Reading …'}
       </p>

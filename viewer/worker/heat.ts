@@ -8,6 +8,7 @@ import { part, tensorFacts } from './values.js';
 
 /** Values at even distances of a part of a selection. */
 export interface Heat {
+  readonly window: HeatWindow;
   readonly values: Float32Array;
   readonly rows: number;
   readonly columns: number;
@@ -64,10 +65,11 @@ export async function heat(
   source: Source,
   name: string,
   axes: readonly Axis[],
-  { rows, columns, maxRows, maxColumns }: HeatWindow,
+  window: HeatWindow,
   minus: Source | null,
   signal: AbortSignal,
 ): Promise<Heat> {
+  const { rows, columns, maxRows, maxColumns } = window;
   const [down, across] = remainingAxes(axes) as [number, number];
   const stepOf = ([from, to]: readonly [number, number], most: number) =>
     Math.max(1, Math.ceil((to - from) / most));
@@ -90,7 +92,7 @@ export async function heat(
   const values = before.map((value, at) => value - (after?.[at] ?? 0));
   const [shownRows, shownColumns] = [selected[down], selected[across]] as [Axis, Axis];
   return {
-    values,
+    ...{ window, values },
     rows: shownRows.count,
     columns: shownColumns.count,
     rowStep,

@@ -44,16 +44,28 @@ const COSINES: Readonly<Record<string, readonly [number[], number[], string]>> =
   broken: [[1, 5, Number.NaN, 7], [2, 10, 3, Number.POSITIVE_INFINITY], '1'],
 };
 
+/** More than the heat map has cells. */
+const WIDE = 600;
+
 function cosineModel(side: 0 | 1): Entry[] {
   const small = Object.entries(COSINES).map(([name, values]): Entry => {
     const all = Float32Array.from(values[side]);
     return { name, dtype: 'F32', shape: [all.length], bytes: new Uint8Array(all.buffer) };
   });
-  const long = new Float32Array(600 * 600).fill(side + 1);
-  return [
-    ...small,
-    { name: 'long', dtype: 'F32', shape: [600, 600], bytes: new Uint8Array(long.buffer) },
-  ];
+  const long = new Float32Array(WIDE * WIDE).fill(side + 1);
+  const ramp = Float32Array.from(
+    { length: WIDE * WIDE },
+    (_, at) => Math.floor(at / WIDE) + 1000 * side,
+  );
+  const wide = (name: string, { buffer }: Float32Array): Entry => {
+    return {
+      name,
+      dtype: 'F32',
+      shape: [WIDE, WIDE],
+      bytes: new Uint8Array(buffer as ArrayBuffer),
+    };
+  };
+  return [...small, wide('long', long), wide('ramp', ramp)];
 }
 
 /** Configurations of two models; one has text that must stay text. */
@@ -216,6 +228,43 @@ describe('two models', () => {
     await page.getByRole('button', { name: 'Blink' }).click();
     await page.getByRole('button', { name: 'b', exact: true, pressed: true }).waitFor();
     await page.getByRole('button', { name: 'a', exact: true, pressed: true }).waitFor();
+    expect(real(faults)).toEqual([]);
+  });
+
+  it('have no value at the pointer while the part of the heat map that is shown is being read', async () => {
+    const address = 'open=cosine-a.safetensors&with=cosine-b.safetensors&tensor=ramp';
+    const { page, faults } = await show(viewOf(server, address));
+    const map = page.getByRole('application', { name: /^Heat map/ });
+    const status = page.locator('section', { has: map }).getByRole('status').last();
+    await page.getByText('Sampled: 1 of 2 rows, 1 of 2 columns.').waitFor();
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    // Of the second model.
+    await page.context().route(
+      ({ href }) => href.includes('source/4/'),
+      async (route) => {
+        await held;
+        await route.continue();
+      },
+    );
+    const zoomIn = page.getByRole('button', { name: 'Zoom in' });
+    for (let i = 0; i < 3; i++) await zoomIn.click();
+    await page.getByText(/^Exact: every value is shown\.$/).waitFor();
+    const valueShown = async () => {
+      await expect.poll(() => status.textContent()).toContain('=');
+      const [, row, value] =
+        /^\[(\d+), \d+\] = (\d+)$/.exec((await status.textContent()) as string) ?? [];
+      return Number(value) - Number(row);
+    };
+    await map.hover({ position: { x: 100, y: 100 } });
+    expect(await valueShown()).toBe(0);
+    await page.getByRole('button', { name: 'b', exact: true }).click();
+    await map.hover({ position: { x: 140, y: 100 } });
+    await expect.poll(() => status.textContent()).toBe('');
+    release();
+    expect(await valueShown()).toBe(1000);
     expect(real(faults)).toEqual([]);
   });
 });

@@ -36,8 +36,8 @@ entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 
 /**
  * Exports of the library that the page never calls: it opens safetensors files, reads slices and runs in browsers. So
- * there are no blocks of GGUF, lists of rows, chunks, streams, typed views, parts for ranks, thread pool or
- * events of requests.
+ * there are no blocks of GGUF, lists of rows, chunks, streams, typed views, parts for ranks, thread pool,
+ * events of requests, or errors of Node's `fetch`. Those that it calls have a value here.
  */
 const LEFT_OUT = new Map(
   Object.entries({
@@ -45,6 +45,11 @@ const LEFT_OUT = new Map(
     'quantized/blocks/kernels': ['blockKernels'],
     'quantized/tiles/blocks': ['openBlocks'],
     'remote/gguf-file': ['fetchGguf', 'ggufNames', 'requireTensorCount'],
+    'remote/node-fetch': [
+      'isProxyLogin = () => false',
+      'nodeFetchAdvice = () => {}',
+      'PROXY_LOGIN_ADVICE',
+    ],
     'remote/remote-stream': ['RemoteStream'],
     'remote/request-event': ['WatchedTry'],
     'tensor/chunks': ['CHUNKS_OPTIONS', 'chunkByteLength'],
@@ -56,7 +61,9 @@ const LEFT_OUT = new Map(
     'tensor/view-types': ['arraysOf', 'requireViewType', 'VIEW_OPTIONS'],
   }).map(([module, names]) => [
     join(root, 'src', `${module}.ts`),
-    names.map((name) => `export const ${name} = undefined;`).join(''),
+    names
+      .map((name) => `export const ${name.includes(' = ') ? name : `${name} = undefined`};`)
+      .join(''),
   ]),
 );
 
@@ -108,7 +115,7 @@ async function bundled(file, more = {}) {
 /** Two minifiers: each removes what the other leaves, and esbuild's leaves 10 kB more, compressed. */
 function minified(file, text) {
   const { code: compressed } = minify_sync(text, {
-    ...{ compress: { passes: 2 }, ecma: 2022, mangle: false },
+    ...{ compress: { inline: 1, passes: 2 }, ecma: 2022, mangle: false },
   });
   const { code, errors } = minifySync(file, compressed, {
     compress: { target: 'es2022' },

@@ -11,6 +11,7 @@ import type { Heat, HeatWindow } from './worker/heat.js';
 import type { Overview, TensorList } from './worker/info.js';
 import type { LayerStatistics, LayersProgress } from './worker/layers.js';
 import type { AdapterFacts, LoraPair } from './worker/lora.js';
+import type { Overlap } from './worker/overlap.js';
 import type { TensorPair } from './worker/pair.js';
 import type { OpenProgress, Place, SourceId } from './worker/sources.js';
 import type { Extent, Progress, TensorStatistics } from './worker/statistics.js';
@@ -64,6 +65,11 @@ export interface Calls {
     args: { id: SourceId; other: SourceId; whole: boolean };
     result: ValueDifferences;
     progress: DifferProgress;
+  };
+  /** Changes of tensors from the base of two models. */
+  overlap: {
+    args: { id: SourceId; a: SourceId; b: SourceId; tensors: readonly string[] };
+    result: Overlap;
   };
   /** What an adapter declares; null for other models. */
   adapter: { args: { id: SourceId }; result: AdapterFacts | null };

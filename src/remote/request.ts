@@ -6,7 +6,8 @@ import type { RemoteError } from '../errors/errors.js';
 import { isCommit } from '../file/hub/ids.js';
 import { whenAborted } from '../work/abort-listeners.js';
 import { untilAborted } from '../work/until-aborted.js';
-import { connectionAdvice, isProxyLogin } from './connection-advice.js';
+import { connectionAdvice } from './connection-advice.js';
+import { isProxyLogin } from './node-fetch.js';
 import type { PlacedAnswer, RequestInto } from './receiver.js';
 import { type RejectedRequest, rejectionOf, transientMessage } from './response-errors.js';
 import {

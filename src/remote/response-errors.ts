@@ -2,7 +2,7 @@
 
 import { type Advice, PASS_CREDENTIALS, PASS_TOKEN } from '../errors/advice.js';
 import { quoteName, type RemoteErrorCode } from '../errors/errors.js';
-import { PROXY_LOGIN_ADVICE } from './connection-advice.js';
+import { PROXY_LOGIN_ADVICE } from './node-fetch.js';
 
 /** An answer without the requested bytes. */
 export interface RejectedRequest {

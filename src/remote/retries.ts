@@ -2,7 +2,7 @@
 
 import type { RemoteError } from '../errors/errors.js';
 import { untilAborted } from '../work/until-aborted.js';
-import { type ConnectionCause, isProxyLogin } from './connection-advice.js';
+import { type ConnectionCause, isProxyLogin } from './node-fetch.js';
 
 /** Most tries of a request. */
 const MAX_TRIES = 5;

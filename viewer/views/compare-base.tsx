@@ -1,12 +1,17 @@
 /** Two models and their common base: which layers each touched, and how much. */
 
 import { useMemo } from 'preact/hooks';
+import { fixedPercent, formatCosine, plural } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
+import { wrapped } from '../parts/name.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
+import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
+import { viewAddress } from '../parts/use-address.js';
+import { useCall } from '../parts/use-call.js';
 import { useDifferences } from '../parts/use-differences.js';
 import { WorkRow } from '../parts/work-row.js';
-import { cellMaxima, formatLayers, posterOf } from '../poster.js';
+import { cellMaxima, formatLayers, median, posterOf } from '../poster.js';
 import type { ValueDifferences } from '../worker/compare.js';
 import { Open } from './open.js';
 import { type ModelShares, SharePoster } from './share-poster.js';
@@ -32,6 +37,78 @@ function useShares(base: OpenSource, result: ValueDifferences | null): ModelShar
   const none = useMemo(() => new Float64Array(base.list.names.length).fill(Number.NaN), [base]);
   if (result === null) return { shares: none };
   return { shares: result.relative, differences: result };
+}
+
+/** Most tensors of the table: their samples are read from three models. */
+const SHOWN = 50;
+
+/** The tensors that both models changed, those with the largest changes in both first. */
+function Overlap({
+  base,
+  source,
+  second,
+  models,
+}: {
+  base: OpenSource;
+  source: OpenSource;
+  second: OpenSource;
+  models: readonly [ValueDifferences, ValueDifferences];
+}) {
+  const shared = useMemo(() => {
+    const least = (at: number) => Math.min(...models.map(({ relative }) => relative[at] as number));
+    return [...base.list.names.keys()]
+      .filter((at) => models.every(({ differing }) => (differing[at] as number) > 0))
+      .sort((x, y) => least(y) - least(x));
+  }, models);
+  const shown = shared.slice(0, SHOWN);
+  const tensors = shown.map((at) => base.list.names[at] as string);
+  const { result, failure } = useCall(
+    'overlap',
+    shown.length === 0 ? null : { id: base.id, a: source.id, b: second.id, tensors },
+  );
+  if (shown.length === 0) return null;
+  const middle = median(result?.cosines.map((cosine) => cosine ?? Number.NaN) ?? []);
+  return (
+    <section class="card">
+      <h2>Overlap</h2>
+      <p class="muted small">
+        {plural(shared.length, 'tensor')} changed in a and in b
+        {shared.length > SHOWN && `; the first ${SHOWN} by the smaller difference`}.
+        {result?.isSample && ' Cosines are of a sample.'}
+        {Number.isFinite(middle) && ` Median cosine: ${formatCosine(middle)}`}
+      </p>
+      {failure !== null && <Failure error={failure} />}
+      <ScrollBox label="Overlap">
+        <table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th class="number">a</th>
+              <th class="number">b</th>
+              <th class="number">Cosine of the changes</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((at, row) => (
+              <tr key={at}>
+                <td class="text mono">
+                  <a href={viewAddress('tensor', { tensor: tensors[row] as string })}>
+                    {wrapped(tensors[row] as string)}
+                  </a>
+                </td>
+                {models.map(({ relative }, model) => (
+                  <td key={model} class="number">
+                    {fixedPercent(relative[at] as number)}
+                  </td>
+                ))}
+                <td class="number">{result && formatCosine(result.cosines[row] ?? null)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </ScrollBox>
+    </section>
+  );
 }
 
 function WithBase({
@@ -96,6 +173,9 @@ function WithBase({
           sampleNote={isExact ? 'Of all values' : 'From a sample'}
           none={isExact ? 'no difference' : 'no difference seen'}
         />
+      )}
+      {isKnown && ofA !== null && ofB !== null && (
+        <Overlap base={base} source={source} second={second} models={[ofA, ofB]} />
       )}
     </>
   );

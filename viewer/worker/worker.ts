@@ -17,6 +17,7 @@ import { find } from './find.js';
 import { heat } from './heat.js';
 import { layerStatistics } from './layers.js';
 import { adapterFacts, loraPairs } from './lora.js';
+import { overlap } from './overlap.js';
 import { tensorPair } from './pair.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
@@ -68,6 +69,8 @@ const HANDLERS: Handlers = {
   },
   differ: ({ id, other, whole }, { signal, onProgress }) =>
     valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
+  overlap: ({ id, a, b, tensors }, { signal }) =>
+    overlap([sourceOf(id), sourceOf(a), sourceOf(b)], tensors, signal),
   adapter: ({ id }, { signal }) => adapterFacts(sourceOf(id), signal),
   lora: ({ id, base }, { signal }) =>
     loraPairs(sourceOf(id), base === null ? null : sourceOf(base), signal),
@@ -86,7 +89,7 @@ const running = new Map<number, AbortController>();
 
 /** The calls for names and for values that people see as numbers, and those that read much and wait for these. */
 const FIRST: readonly CallName[] = ['tree', 'branches', 'find', 'tensor', 'cells'];
-const SECOND: readonly CallName[] = ['statistics', 'heat', 'pair', 'layers', 'differ'];
+const SECOND: readonly CallName[] = ['statistics', 'heat', 'pair', 'layers', 'differ', 'overlap'];
 const first = new Set<Promise<void>>();
 
 function failureOf(error: unknown): Failure {

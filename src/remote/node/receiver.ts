@@ -1,6 +1,6 @@
 /** Receives ranges over its own connections, in Node. */
 
-import { dispatchers } from '../connection-advice.js';
+import { dispatchers } from '../node-fetch.js';
 import type { PlacedAnswer, Receiver, RequestInto } from '../receiver.js';
 import { Connection } from './connection.js';
 

@@ -157,6 +157,14 @@ describe('two models', () => {
     const columns = (key: 'a' | 'b') => saved.map((row: Record<string, number>) => row[key]);
     expect(columns('a')).toEqual([0, 0, 1, 1, 1, 0]);
     expect(columns('b')).toEqual([0, 0, 0, 0, 1, 1]);
+    // Of layer 4, of which both have twice the values of the base.
+    const card = page.locator('section', { hasText: 'Cosine of the changes' });
+    await card.getByText('1 tensor changed in a and in b.').waitFor();
+    await card.getByText('Median cosine: 1').waitFor();
+    const row = card.getByRole('row', { name: nameOf(4) });
+    expect(await row.getByRole('cell').allTextContents()).toEqual([
+      ...[nameOf(4), '100.00 %', '100.00 %', '1'],
+    ]);
     await expectAccessible(page);
     expect(real(faults)).toEqual([]);
   });

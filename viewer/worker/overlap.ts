@@ -1,0 +1,61 @@
+/** Whether two models changed the tensors of their base in the same direction. */
+
+import { valueNumbers } from 'safetensors-mmap/inspect';
+import { forEachAt } from './layers.js';
+import { sampleAxes, sampleSize, selectedElements } from './sample.js';
+import type { Source } from './sources.js';
+import { part, tensorFacts } from './values.js';
+
+/** What is known of tensors that both models changed. */
+export interface Overlap {
+  /** Cosine similarity of a − base and b − base, by tensor; null where it is undefined. */
+  readonly cosines: readonly (number | null)[];
+  readonly isSample: boolean;
+}
+
+/** The cosine of two changes, of the values that are finite in all; null where one is 0. */
+function cosineOfChanges(
+  base: ArrayLike<number>,
+  a: ArrayLike<number>,
+  b: ArrayLike<number>,
+): number | null {
+  let [dot, squaresA, squaresB] = [0, 0, 0];
+  for (let i = 0; i < base.length; i++) {
+    const from = base[i] as number;
+    const [changeA, changeB] = [(a[i] as number) - from, (b[i] as number) - from];
+    if (!Number.isFinite(changeA) || !Number.isFinite(changeB)) continue;
+    dot += changeA * changeB;
+    squaresA += changeA * changeA;
+    squaresB += changeB * changeB;
+  }
+  const cosine = dot / (Math.sqrt(squaresA) * Math.sqrt(squaresB));
+  return Number.isFinite(cosine) ? Math.min(1, Math.max(-1, cosine)) : null;
+}
+
+/** Compares samples of tensors that all three have with one shape. */
+export async function overlap(
+  sources: readonly [base: Source, a: Source, b: Source],
+  tensors: readonly string[],
+  signal: AbortSignal,
+): Promise<Overlap> {
+  const [base] = sources;
+  const isRequested = sources.some((source) => source.isRequested);
+  // Of one tensor the sample is as large as one of many.
+  const size = sampleSize(isRequested, Math.max(2, tensors.length));
+  const cosines: (number | null)[] = [];
+  let isSample = false;
+  await forEachAt(tensors.length, { isRequested, isWhole: false }, async (at) => {
+    const name = tensors[at] as string;
+    const { shape, elements } = tensorFacts(base, name);
+    const axes = sampleAxes(shape, size);
+    isSample ||= selectedElements(axes) < elements;
+    const values = async (source: Source) => valueNumbers(await part(source, name, axes, signal));
+    const [of, a, b] = await Promise.all([
+      values(sources[0]),
+      values(sources[1]),
+      values(sources[2]),
+    ]);
+    cosines[at] = cosineOfChanges(of, a, b);
+  });
+  return { cosines, isSample };
+}

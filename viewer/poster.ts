@@ -37,7 +37,7 @@ const PATTERNS: readonly (readonly [Part, RegExp])[] = [
   ['norms', /norm|(?:^|\.)(?:ln|bn)(?:_?\w{1,2})?\./i],
   ['mlp', /(?:^|\.)(?:\w*mlp|ffn?\w*|feed_?forward|fc\d*|w[123]|dense\w*|intermediate|output)\./i],
   ['mlp', /(?:^|\.)(?:gate|up|down)_proj\./],
-  ['embeddings', /embed|(?:^|\.)(?:wte|wpe|lm_head|tok\w*|shared)\./i],
+  ['embeddings', /emb(?:ed|_)|(?:^|\.)(?:wte|wpe|lm_head|tok\w*|shared)\./i],
   ['convolutions', /conv/i],
 ];
 

@@ -1,7 +1,7 @@
 /** Ranks names by likeness to an unknown one. */
 
-/** Limits on the names that are compared: a hint is not worth much time. */
-const MAX_COMPARED_NAMES = 20_000;
+/** Limits on the names that are compared, all of the largest models: a hint is not worth more than 50 ms. */
+const MAX_COMPARED_NAMES = 100_000;
 const MAX_COMPARED_LENGTH = 200;
 
 /** Most names in an error. */

@@ -49,7 +49,13 @@ describe('a tensor', () => {
     router: ['model.layers.3.mlp.gate.weight', 'layers.0.block_sparse_moe.gate.weight'],
     experts: ['model.layers.3.mlp.experts.255.up_proj.weight', 'model.layers.9.mlp.experts'],
     norms: ['h.0.ln_1.weight', 'model.norm.weight', 'layers.0.post_attention_layernorm.weight'],
-    embeddings: ['wte.weight', 'model.embed_tokens.weight', 'lm_head.weight', 'output.weight'],
+    embeddings: [
+      'wte.weight',
+      'model.embed_tokens.weight',
+      'lm_head.weight',
+      'output.weight',
+      'resnets.0.time_emb_proj.bias',
+    ],
     convolutions: [
       'conv_in.weight',
       'down_blocks.0.downsamplers.0.conv.bias',

@@ -44,15 +44,3 @@ export function formatPercent(part: number, whole: number): string {
   if (part > 0 && percent < 0.01) return '< 0.01 %';
   return `${Number(percent.toPrecision(3))} %`;
 }
-
-/** Quotients so near to 1 differ from it by rounding only. */
-const ROUNDING = 1e-12;
-
-/** `0.9978`; tensors in nearly one direction are not shown as if they were in one. */
-export function formatCosine(cosine: number | null): string {
-  if (cosine === null) return '–';
-  const size = Math.abs(cosine);
-  const text =
-    size > 1 - ROUNDING ? '1' : size > 0.999999 ? '0.999999…' : `${Number(size.toFixed(6))}`;
-  return cosine < 0 && text !== '0' ? `−${text}` : text;
-}

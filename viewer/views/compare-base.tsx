@@ -1,7 +1,7 @@
 /** Two models and their common base: which layers each touched, and how much. */
 
 import { useMemo } from 'preact/hooks';
-import { fixedPercent, formatCosine, plural } from '../parts/format.js';
+import { fixedPercent, plural } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import { wrapped } from '../parts/name.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
@@ -37,6 +37,10 @@ function useShares(base: OpenSource, result: ValueDifferences | null): ModelShar
   const none = useMemo(() => new Float64Array(base.list.names.length).fill(Number.NaN), [base]);
   if (result === null) return { shares: none };
   return { shares: result.relative, differences: result };
+}
+
+function cosineText(cosine: number | null | undefined): string {
+  return typeof cosine === 'number' ? cosine.toFixed(4).replace('-', '−') : '–';
 }
 
 /** Most tensors of the table: their samples are read from three models. */
@@ -75,7 +79,7 @@ function Overlap({
         {plural(shared.length, 'tensor')} changed in a and in b
         {shared.length > SHOWN && `; the first ${SHOWN} by the smaller difference`}.
         {result?.isSample && ' Cosines are of a sample.'}
-        {Number.isFinite(middle) && ` Median cosine: ${formatCosine(middle)}`}
+        {Number.isFinite(middle) && ` Median cosine: ${cosineText(middle)}.`}
       </p>
       {failure !== null && <Failure error={failure} />}
       <ScrollBox label="Overlap">
@@ -83,8 +87,8 @@ function Overlap({
           <thead>
             <tr>
               <th>Name</th>
-              <th class="number">a</th>
-              <th class="number">b</th>
+              <th class="number wide">a</th>
+              <th class="number wide">b</th>
               <th class="number">Cosine of the changes</th>
             </tr>
           </thead>
@@ -97,11 +101,11 @@ function Overlap({
                   </a>
                 </td>
                 {models.map(({ relative }, model) => (
-                  <td key={model} class="number">
+                  <td key={model} class="number wide">
                     {fixedPercent(relative[at] as number)}
                   </td>
                 ))}
-                <td class="number">{result && formatCosine(result.cosines[row] ?? null)}</td>
+                <td class="number">{result && cosineText(result.cosines[row])}</td>
               </tr>
             ))}
           </tbody>

@@ -1,7 +1,7 @@
 /** A tensor of two models: both histograms, and the numbers of each. */
 
 import { useMemo } from 'preact/hooks';
-import { formatCosine, formatPercent, shortNumber } from '../parts/format.js';
+import { formatPercent, shortNumber } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { Plot } from '../parts/plot.js';
@@ -19,6 +19,18 @@ const ROWS = [
   ['Infinite', 'infinite'],
   ['Zeros', 'zero'],
 ] as const;
+
+/** Quotients so near to 1 differ from it by rounding only. */
+const ROUNDING = 1e-12;
+
+/** `0.9978`; tensors in nearly one direction are not shown as if they were in one. */
+function formatCosine(cosine: number | null): string {
+  if (cosine === null) return '–';
+  const size = Math.abs(cosine);
+  const text =
+    size > 1 - ROUNDING ? '1' : size > 0.999999 ? '0.999999…' : `${Number(size.toFixed(6))}`;
+  return cosine < 0 && text !== '0' ? `−${text}` : text;
+}
 
 function Histograms({
   name,

@@ -160,10 +160,10 @@ describe('two models', () => {
     // Of layer 4, of which both have twice the values of the base.
     const card = page.locator('section', { hasText: 'Cosine of the changes' });
     await card.getByText('1 tensor changed in a and in b.').waitFor();
-    await card.getByText('Median cosine: 1').waitFor();
+    await card.getByText('Median cosine: 1.0000.').waitFor();
     const row = card.getByRole('row', { name: nameOf(4) });
     expect(await row.getByRole('cell').allTextContents()).toEqual([
-      ...[nameOf(4), '100.00 %', '100.00 %', '1'],
+      ...[nameOf(4), '100.00 %', '100.00 %', '1.0000'],
     ]);
     await expectAccessible(page);
     expect(real(faults)).toEqual([]);

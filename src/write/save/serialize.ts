@@ -56,9 +56,10 @@ import {
 } from '../input/tensor-input.js';
 import { compareSync } from './declared-digests.js';
 import { LeasedFiles } from './leased-files.js';
+import { STREAMED_BYTE_LENGTH } from './long-files.js';
 import type { SourceDigest } from './source-digests.js';
 import { fillOf, plainFillOf } from './tensor-writes.js';
-import { loadThreads, THREADS_BYTE_LENGTH } from './write-layout.js';
+import { loadThreads } from './write-layout.js';
 
 /**
  * Returns tensors and metadata as the bytes of a safetensors file, in one buffer, for `parse` to read. The bytes are
@@ -268,7 +269,7 @@ function areInLongFiles(
   entries: readonly WriteEntry<Payload>[],
 ): entries is readonly WriteEntry<FilePayload>[] {
   const isInFiles = entries.every(({ payload }) => payload.kind === 'file');
-  return isInFiles && totalByteLength(entries) >= THREADS_BYTE_LENGTH && mayStartThread();
+  return isInFiles && totalByteLength(entries) >= STREAMED_BYTE_LENGTH && mayStartThread();
 }
 
 /** Undefined where the code of the threads cannot be loaded. */

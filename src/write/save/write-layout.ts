@@ -8,6 +8,7 @@ import { untilAborted } from '../../work/until-aborted.js';
 import type { Payload } from '../input/tensor-input.js';
 import { type ReadyPayload, requireDigest } from './declared-digests.js';
 import type { LeasedFiles } from './leased-files.js';
+import { HASHED_BYTE_LENGTH, VERIFIED_BYTE_LENGTH } from './long-files.js';
 import {
   type LayoutWriting,
   type NamedBytes,
@@ -17,9 +18,6 @@ import {
   writeAll,
 } from './tensor-writes.js';
 import type { WrittenDigests } from './written-digests.js';
-
-/** Below this length, starting threads takes about as long as copying or hashing. */
-export const THREADS_BYTE_LENGTH: number = 64 * 2 ** 20;
 
 /**
  * Writes a whole file, header and tensors, last the digests of the tensors if it has them; with `verify` it reads
@@ -37,7 +35,8 @@ export async function writeLayout(
 ): Promise<void> {
   const { verify = false, onBytes } = how;
   const { byteLength, digests } = layout;
-  const isLong = onBytes === undefined && byteLength >= THREADS_BYTE_LENGTH && mayStartThread();
+  const least = verify ? VERIFIED_BYTE_LENGTH : HASHED_BYTE_LENGTH;
+  const isLong = onBytes === undefined && byteLength >= least && mayStartThread();
   const threads = isLong && (verify || digests !== undefined) ? await loadThreads() : undefined;
   const copies = verify && threads !== undefined ? new threads.CheckedCopies(target) : undefined;
   const written = digests && threads && new threads.WrittenDigests(target, digests.ranges);

@@ -45,12 +45,14 @@ export function judge(before, after) {
   return { change, interval, verdict: isSure ? size : 'no difference beyond noise' };
 }
 
-/** Makes the tree of a commit, compiled; the programs that are measured are ours. */
+/** Checks out and builds a commit. The programs that are measured are those of this folder. */
 async function buildTree(commit, tree, rounds) {
   const run = (cwd, file, ...args) => {
-    const { status, stderr, error } = spawnSync(file, args, { cwd, encoding: 'utf8' });
-    if (status !== 0)
-      throw new UsageError(`${file} ${args.join(' ')}: ${error?.message ?? stderr}`);
+    const options = { cwd, encoding: 'utf8', maxBuffer: 64 * 2 ** 20 };
+    const { status, stdout, stderr, error } = spawnSync(file, args, options);
+    if (status === 0) return;
+    // Compilers print what is wrong on either.
+    throw new UsageError(`${file} ${args.join(' ')}: ${error?.message ?? stdout + stderr}`);
   };
   const question = ['cat-file', '-e', `${commit}^{commit}`];
   const { status } = spawnSync('git', question, { cwd: ROOT_FOLDER });
@@ -62,7 +64,7 @@ async function buildTree(commit, tree, rounds) {
   const [lock, ownLock] = await Promise.all(
     [tree, ROOT_FOLDER].map((folder) => readFile(join(folder, 'package-lock.json'), 'utf8')),
   );
-  // A commit with other packages than this folder's gets its own.
+  // A commit whose lock file differs gets its own packages.
   if (lock === ownLock)
     await symlink(join(ROOT_FOLDER, 'node_modules'), join(tree, 'node_modules'));
   else run(tree, 'npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts');

@@ -1,6 +1,6 @@
 /** Ranks names by likeness to an unknown one. */
 
-/** Limits on the names that are compared, all of the largest models: a hint is not worth more than 50 ms. */
+/** Limits on the names that are compared: more names than DeepSeek-V3 has. */
 const MAX_COMPARED_NAMES = 100_000;
 const MAX_COMPARED_LENGTH = 200;
 
@@ -32,6 +32,7 @@ function likeness(wanted: string, candidate: string): number {
   const alike = agreement(wanted, candidate);
   if (alike >= LEAST_AGREEMENT) return 3 + alike;
   if (wanted === '' || candidate === '') return 0;
+  if (!candidate.includes(wanted) && !wanted.includes(candidate)) return 0;
   const longer = Math.max(wanted.length, candidate.length);
   const share = Math.min(wanted.length, candidate.length) / longer;
   if (hasParts(candidate, wanted) || hasParts(wanted, candidate)) return 2 + share;
@@ -52,8 +53,11 @@ export function nearNames(name: string, names: Iterable<string>): string[] {
     if (compared++ === MAX_COMPARED_NAMES) break;
     if (candidate.length > MAX_COMPARED_LENGTH) continue;
     const score = likeness(wanted, candidate.toLowerCase());
-    if (score > 0) found.push({ name: candidate, score });
+    if (score <= (found[MAX_NEAR_NAMES - 1]?.score ?? 0)) continue;
+    // Behind those that are as near.
+    const place = found.findIndex((other) => other.score < score);
+    found.splice(place === -1 ? found.length : place, 0, { name: candidate, score });
+    found.length = Math.min(found.length, MAX_NEAR_NAMES);
   }
-  found.sort((a, b) => b.score - a.score);
-  return found.slice(0, MAX_NEAR_NAMES).map((entry) => entry.name);
+  return found.map((entry) => entry.name);
 }

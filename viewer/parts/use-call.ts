@@ -30,16 +30,18 @@ export function useCall<Name extends CallName>(
   const none = { result: null, progress: null, failure: null, isRunning: args !== null, key };
   const [known, setKnown] = useState<Known<Name>>(none);
   const [controller, setController] = useState<AbortController | null>(null);
+  const change = (changes: Partial<Known<Name>>) =>
+    setKnown((before) => ({ ...(before.key === key || keep ? before : none), key, ...changes }));
   // Before the page is painted: the worker computes meanwhile.
   useLayoutEffect(() => {
     if (args === null) return;
     const own = new AbortController();
     setController(own);
     const update = (changes: Partial<Known<Name>>) => {
-      if (own.signal.aborted) return;
-      setKnown((before) => ({ ...(before.key === key || keep ? before : none), key, ...changes }));
+      if (!own.signal.aborted) change(changes);
     };
     const ask = async () => {
+      if (own.signal.aborted) return;
       update({ isRunning: true, failure: null });
       const options = {
         signal: own.signal,
@@ -64,9 +66,10 @@ export function useCall<Name extends CallName>(
   }, [key]);
   const stop = () => {
     controller?.abort();
-    setKnown((before) => ({ ...before, isRunning: false }));
+    change({ isRunning: false });
   };
   const isLatest = known.key === key;
   const state = isLatest || keep ? known : none;
+  // During the delay `known` is that of the arguments before, whose call may have ended.
   return { ...state, isRunning: isLatest ? known.isRunning : none.isRunning, stop };
 }

@@ -160,27 +160,26 @@ export function HeatMap({
   const window = windowOf(sight, plane);
   const { shown, show, isBlinking, setBlinking } = useShown(other !== null);
   const isDifference = shown === 'a − b';
-  const call = { tensor, axes, window };
-  const options = { delay: 60, keep: true };
-  const ofFirst = useCall('heat', { ...call, id, minus: isDifference ? other : null }, options);
+  // A call each: while a window is being read, the picture is that of the same values in the window before.
+  const useHeat = (of: number | null, minus: number | null) =>
+    useCall('heat', of === null ? null : { id: of, tensor, axes, window, minus }, {
+      delay: 60,
+      keep: true,
+    });
   // Both are there before they blink.
-  const ofSecond = useCall(
-    'heat',
-    other === null ? null : { ...call, id: other, minus: null },
-    options,
-  );
-  const { result, failure, isRunning } = shown === 'b' ? ofSecond : ofFirst;
-  const [picture, setPicture] = useState<Heat | null>(null);
-  const [limits, setLimits] = useState<Pick<Heat, 'limit' | 'most'> | null>(null);
+  const ofFirst = useHeat(isDifference ? null : id, null);
+  const ofSecond = useHeat(isDifference ? null : other, null);
+  const ofDifference = useHeat(isDifference ? id : null, other);
+  const calls = { a: ofFirst, b: ofSecond, 'a − b': ofDifference };
+  const { result, failure, isRunning } = calls[shown];
+  const picture = failure === null ? result : null;
+  // Colours must not change their meaning while people zoom, and mean the same for a and b.
+  const known = useRef<{ values?: Heat; differences?: Heat }>({}).current;
+  const kind = isDifference ? 'differences' : 'values';
+  if (picture !== null) known[kind] ??= picture;
+  const limits = known[kind] ?? null;
   const [range, setRange] = useState<keyof typeof RANGES>('most');
   const [own, setOwn] = useState('');
-  useEffect(() => setLimits(null), [isDifference]);
-  useEffect(() => {
-    if (result === null) return;
-    setPicture(result);
-    // Colours must not change their meaning while people zoom, and mean the same for a and b.
-    setLimits((before) => before ?? result);
-  }, [result]);
   const limit =
     limits === null
       ? null
@@ -253,8 +252,7 @@ export function HeatMap({
     column: Math.floor(sight.column + (offsetX / width) * sight.columns),
   });
   const valueAt = (at: { row: number; column: number }): string => {
-    // Until all is read, the picture may be that of other values.
-    if (picture === null || isRunning) return '';
+    if (picture === null) return '';
     const { window: of, rows, columns, rowStep, columnStep, values } = picture;
     const row = Math.floor((at.row - of.rows[0]) / rowStep);
     const column = Math.floor((at.column - of.columns[0]) / columnStep);

@@ -223,7 +223,7 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
         <div ref={place} class="side-by-side">
           {remainingAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
             <HeatMap
-              key={formatSelection(axes, shape)}
+              key={`${second?.id} ${formatSelection(axes, shape)}`}
               id={source.id}
               other={hasPair ? (second?.id ?? null) : null}
               tensor={name}

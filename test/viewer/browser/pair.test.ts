@@ -1,7 +1,7 @@
 /** A second model, and a base: sentences, histograms over one range, differences in the heat map; keys of the page. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Locator, Page } from 'playwright-core';
+import type { Locator, Page, Route } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { PageServer } from '../../../src/cli/serve/server.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
@@ -239,41 +239,83 @@ describe('two models', () => {
     expect(real(faults)).toEqual([]);
   });
 
-  it('have no value at the pointer while the part of the heat map that is shown is being read', async () => {
-    const address = 'open=cosine-a.safetensors&with=cosine-b.safetensors&tensor=ramp';
-    const { page, faults } = await show(viewOf(server, address));
-    const map = page.getByRole('application', { name: /^Heat map/ });
-    const status = page.locator('section', { has: map }).getByRole('status').last();
-    await page.getByText('Sampled: 1 of 2 rows, 1 of 2 columns.').waitFor();
-    let release = () => {};
-    const held = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    // Of the second model.
-    await page.context().route(
-      ({ href }) => href.includes('source/4/'),
-      async (route) => {
+  describe('in the heat map of a ramp', () => {
+    /** Opens the ramp of both; b is that of a + 1000, and its requests are answered by `route`. */
+    const opened = async (route: (route: Route) => Promise<void>) => {
+      const address = 'open=cosine-a.safetensors&with=cosine-b.safetensors&tensor=ramp';
+      const viewer = await show(viewOf(server, address));
+      const { page } = viewer;
+      const map = page.getByRole('application', { name: /^Heat map/ });
+      const card = page.locator('section', { has: map });
+      await page.getByText('Sampled: 1 of 2 rows, 1 of 2 columns.').waitFor();
+      // Both are there.
+      await press(page, 'b');
+      await page.getByText('Sampled: 1 of 2 rows, 1 of 2 columns.').waitFor();
+      await press(page, 'a');
+      await page.context().route(({ href }) => href.includes('source/4/'), route);
+      const zoomIn = page.getByRole('button', { name: 'Zoom in' });
+      for (let i = 0; i < 3; i++) await zoomIn.click();
+      await page.getByText(/^Exact: every value is shown\.$/).waitFor();
+      await map.hover({ position: { x: 100, y: 100 } });
+      const status = card.getByRole('status').last();
+      /** The value at the pointer without its row, after a sign that it is exact, or near. */
+      const valueShown = async (sign: '=' | '≈') => {
+        const [, row, found, value] =
+          /^(?:near )?\[(\d+), \d+\] ([=≈]) (−?\d+)$/.exec((await status.textContent()) ?? '') ?? [];
+        return found === sign ? Number(value?.replace('−', '-')) - Number(row) : Number.NaN;
+      };
+      return { ...viewer, map, card, status, valueShown };
+    };
+    const press = (page: Page, name: string) =>
+      page.getByRole('button', { name, exact: true }).click();
+
+    it('values at the pointer are those of the model that is shown, also while others are being read', async () => {
+      let release = () => {};
+      const held = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      const { page, map, status, valueShown, faults } = await opened(async (route) => {
         await held;
         await route.continue();
-      },
-    );
-    const zoomIn = page.getByRole('button', { name: 'Zoom in' });
-    for (let i = 0; i < 3; i++) await zoomIn.click();
-    await page.getByText(/^Exact: every value is shown\.$/).waitFor();
-    const valueShown = async () => {
-      await expect.poll(() => status.textContent()).toContain('=');
-      const [, row, value] =
-        /^\[(\d+), \d+\] = (\d+)$/.exec((await status.textContent()) as string) ?? [];
-      return Number(value) - Number(row);
-    };
-    await map.hover({ position: { x: 100, y: 100 } });
-    expect(await valueShown()).toBe(0);
-    await page.getByRole('button', { name: 'b', exact: true }).click();
-    await map.hover({ position: { x: 140, y: 100 } });
-    await expect.poll(() => status.textContent()).toBe('');
-    release();
-    expect(await valueShown()).toBe(1000);
-    expect(real(faults)).toEqual([]);
+      });
+      await expect.poll(() => valueShown('=')).toBe(0);
+      await press(page, 'b');
+      await map.hover({ position: { x: 140, y: 100 } });
+      // Of the picture before, which has one of two rows.
+      await expect.poll(() => valueShown('≈')).toBeGreaterThan(990);
+      await press(page, 'a − b');
+      await map.hover({ position: { x: 100, y: 100 } });
+      await expect.poll(() => status.textContent()).toBe('');
+      await press(page, 'b');
+      await map.hover({ position: { x: 140, y: 100 } });
+      release();
+      await expect.poll(() => valueShown('=')).toBe(1000);
+      expect(real(faults)).toEqual([]);
+    });
+
+    it('there is nothing after a failed read, not even the picture of the other model', async () => {
+      const { page, map, card, status, valueShown } = await opened((route) => route.abort());
+      await expect.poll(() => valueShown('=')).toBe(0);
+      /** Number of colours of the picture. */
+      const colours = () =>
+        map.evaluate((element) => {
+          const canvas = element as unknown as Canvas & { height: number };
+          const { width, height } = canvas;
+          const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+          return new Set(new Uint32Array(data.buffer)).size;
+        });
+      await expect.poll(colours).toBeGreaterThan(10);
+      for (const name of ['b', 'a − b']) {
+        await press(page, name);
+        await card.getByRole('alert').waitFor();
+        await map.hover({ position: { x: 140, y: 100 } });
+        expect(await status.textContent()).toBe('');
+        expect(await colours()).toBe(1);
+        await press(page, 'a');
+        await map.hover({ position: { x: 100, y: 100 } });
+        await expect.poll(() => valueShown('=')).toBe(0);
+      }
+    });
   });
 });
 

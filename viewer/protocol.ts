@@ -66,9 +66,9 @@ export interface Calls {
     result: ValueDifferences;
     progress: DifferProgress;
   };
-  /** Changes of tensors from the base of two models. */
+  /** Cosine similarity of two models' changes to their base. */
   overlap: {
-    args: { id: SourceId; a: SourceId; b: SourceId; tensors: readonly string[] };
+    args: { id: SourceId; a: SourceId; b: SourceId; tensors: readonly string[]; whole: boolean };
     result: Overlap;
   };
   /** What an adapter declares; null for other models. */

@@ -16,16 +16,18 @@ const TENSORS: Readonly<Record<string, readonly [number[], number[], number[], n
   unchanged: [[1, 2], [1, 2], [3, 4], null],
   broken: [[1, 1, 1, 1], [2, none, 1, 1], [3, 5, infinite, 1], 1],
   only_broken: [[1], [none], [2], null],
+  // The square is infinite.
+  huge: [[0, 0], [1e200, 1], [1, 1], null],
 };
 
 async function opened(model: 0 | 1 | 2): Promise<Source> {
-  const entry = (name: string, values: Float32Array): Entry => {
+  const entry = (name: string, values: Float64Array): Entry => {
     const bytes = new Uint8Array(values.buffer as ArrayBuffer);
-    return { name, dtype: 'F32', shape: [values.length], bytes };
+    return { name, dtype: 'F64', shape: [values.length], bytes };
   };
   const file = fileBytes([
-    ...Object.entries(TENSORS).map(([name, all]) => entry(name, Float32Array.from(all[model]))),
-    entry('long', new Float32Array(2 ** 18).fill(model)),
+    ...Object.entries(TENSORS).map(([name, all]) => entry(name, Float64Array.from(all[model]))),
+    entry('long', new Float64Array(2 ** 18).fill(model)),
   ]);
   const files = new Map([['model.safetensors', new File([file], 'model.safetensors')]]);
   const { id } = await openSource({ kind: 'files', files }, null, signal, () => {});
@@ -35,11 +37,15 @@ async function opened(model: 0 | 1 | 2): Promise<Source> {
 it('is of the values that are finite in all three, and exact or of a sample', async () => {
   const sources = [await opened(0), await opened(1), await opened(2)] as const;
   const names = Object.keys(TENSORS);
-  const { cosines, isSample } = await overlap(sources, names, signal);
+  const { cosines, isSample } = await overlap(sources, names, false, signal);
   expect(isSample).toBe(false);
   const expected = Object.values(TENSORS).map(([, , , cosine]) => cosine);
   expect(cosines.map((one) => one && Number(one.toFixed(12)))).toEqual(
     expected.map((one) => one && Number(one.toFixed(12))),
   );
-  expect(await overlap(sources, ['long'], signal)).toEqual({ cosines: [1], isSample: true });
+  for (const isWhole of [false, true]) {
+    expect(await overlap(sources, ['long'], isWhole, signal)).toEqual({
+      ...{ cosines: [1], isSample: !isWhole },
+    });
+  }
 });

@@ -1,10 +1,12 @@
 /** Two models and their common base: which layers each touched, and how much. */
 
 import { useMemo } from 'preact/hooks';
-import { fixedPercent, plural } from '../parts/format.js';
+import { plural } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import { wrapped } from '../parts/name.js';
-import { close, type OpenSource, slots } from '../parts/open-sources.js';
+import { formatRelative, relativeSize } from '../parts/one-sided.js';
+import { close, countedNoun, type OpenSource, slots } from '../parts/open-sources.js';
+import { isSmall } from '../parts/sample.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
 import { viewAddress } from '../parts/use-address.js';
@@ -40,10 +42,12 @@ function useShares(base: OpenSource, result: ValueDifferences | null): ModelShar
 }
 
 function cosineText(cosine: number | null | undefined): string {
-  return typeof cosine === 'number' ? cosine.toFixed(4).replace('-', '−') : '–';
+  if (typeof cosine !== 'number') return '–';
+  // Adding 0 makes −0 positive.
+  return (Math.round(1e4 * cosine) / 1e4 + 0).toFixed(4).replace('-', '−');
 }
 
-/** Most tensors of the table: their samples are read from three models. */
+/** Maximum rows; each reads samples from three models. */
 const SHOWN = 50;
 
 /** The tensors that both models changed, those with the largest changes in both first. */
@@ -52,34 +56,55 @@ function Overlap({
   source,
   second,
   models,
+  isExact,
 }: {
   base: OpenSource;
   source: OpenSource;
   second: OpenSource;
   models: readonly [ValueDifferences, ValueDifferences];
+  isExact: boolean;
 }) {
   const shared = useMemo(() => {
-    const least = (at: number) => Math.min(...models.map(({ relative }) => relative[at] as number));
-    return [...base.list.names.keys()]
-      .filter((at) => models.every(({ differing }) => (differing[at] as number) > 0))
-      .sort((x, y) => least(y) - least(x));
+    const least = base.list.names.map((_, at) =>
+      models.every(({ differing }) => (differing[at] as number) > 0)
+        ? Math.min(...models.map((model) => relativeSize(model, at)))
+        : Number.NaN,
+    );
+    return [...least.keys()]
+      .filter((at) => !Number.isNaN(least[at]))
+      .sort((x, y) =>
+        least[x] === least[y] ? x - y : (least[y] as number) - (least[x] as number),
+      );
   }, models);
   const shown = shared.slice(0, SHOWN);
   const tensors = shown.map((at) => base.list.names[at] as string);
-  const { result, failure } = useCall(
+  const sources = [base, source, second];
+  // Other servers are not asked without a click.
+  const hasCosines = sources.every(({ place }) => place.kind !== 'url');
+  const whole = isExact && sources.every(isSmall);
+  const { result, failure, isRunning } = useCall(
     'overlap',
-    shown.length === 0 ? null : { id: base.id, a: source.id, b: second.id, tensors },
+    shown.length === 0 || !hasCosines
+      ? null
+      : { id: base.id, a: source.id, b: second.id, tensors, whole },
   );
   if (shown.length === 0) return null;
+  const hasMore = shared.length > SHOWN;
   const middle = median(result?.cosines.map((cosine) => cosine ?? Number.NaN) ?? []);
   return (
     <section class="card">
       <h2>Overlap</h2>
       <p class="muted small">
-        {plural(shared.length, 'tensor')} changed in a and in b
-        {shared.length > SHOWN && `; the first ${SHOWN} by the smaller difference`}.
+        {!isExact && 'At least '}
+        {plural(shared.length, countedNoun(base.overview))} changed in a and in b
+        {hasMore && `; the first ${SHOWN} by the smaller difference are listed`}.
+        {!isExact && ' Shares are of a sample.'}
         {result?.isSample && ' Cosines are of a sample.'}
-        {Number.isFinite(middle) && ` Median cosine: ${cosineText(middle)}.`}
+        {Number.isFinite(middle) &&
+          ` Median cosine${hasMore ? ' of those listed' : ''}: ${cosineText(middle)}.`}
+        {result?.cosines.includes(null) &&
+          ' –: no finite change of a, or of b, in the values read.'}
+        {isRunning && ' Reading …'}
       </p>
       {failure !== null && <Failure error={failure} />}
       <ScrollBox label="Overlap">
@@ -87,9 +112,9 @@ function Overlap({
           <thead>
             <tr>
               <th>Name</th>
-              <th class="number wide">a</th>
-              <th class="number wide">b</th>
-              <th class="number">Cosine of the changes</th>
+              <th class="number wide">‖a − base‖ ÷ ‖base‖</th>
+              <th class="number wide">‖b − base‖ ÷ ‖base‖</th>
+              {hasCosines && <th class="number">Cosine of the changes</th>}
             </tr>
           </thead>
           <tbody>
@@ -100,12 +125,12 @@ function Overlap({
                     {wrapped(tensors[row] as string)}
                   </a>
                 </td>
-                {models.map(({ relative }, model) => (
-                  <td key={model} class="number wide">
-                    {fixedPercent(relative[at] as number)}
+                {models.map((model, of) => (
+                  <td key={of} class="number wide">
+                    {formatRelative(model, at)}
                   </td>
                 ))}
-                <td class="number">{result && cosineText(result.cosines[row])}</td>
+                {hasCosines && <td class="number">{result && cosineText(result.cosines[row])}</td>}
               </tr>
             ))}
           </tbody>
@@ -179,7 +204,13 @@ function WithBase({
         />
       )}
       {isKnown && ofA !== null && ofB !== null && (
-        <Overlap base={base} source={source} second={second} models={[ofA, ofB]} />
+        <Overlap
+          base={base}
+          source={source}
+          second={second}
+          models={[ofA, ofB]}
+          isExact={isExact}
+        />
       )}
     </>
   );

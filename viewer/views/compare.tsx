@@ -13,7 +13,7 @@ import {
 } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import { wrapped } from '../parts/name.js';
-import { oneSided } from '../parts/one-sided.js';
+import { formatRelative, oneSided, relativeSize } from '../parts/one-sided.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
@@ -104,21 +104,10 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
 /** Positions of tensors with other values: first those without a size, then by relative difference. */
 function differingOf(result: ValueDifferences): number[] {
   const { relative, differing } = result;
-  const size = (at: number): number =>
-    oneSided(result, at) === null ? (relative[at] as number) : Number.POSITIVE_INFINITY;
+  const size = (at: number) => relativeSize(result, at);
   return [...relative.keys()]
     .filter((at) => (differing[at] as number) > 0)
     .sort((a, b) => (size(a) === size(b) ? a - b : size(b) - size(a)));
-}
-
-/** The relative difference, or why there is none. */
-function relativeText(
-  result: ValueDifferences,
-  at: number,
-  format: (share: number) => string,
-): string {
-  const kind = oneSided(result, at);
-  return kind === null ? format(result.relative[at] as number) : `${kind} in one only`;
 }
 
 /** `30 of 75 tensors differ, most in layers 2, 3 and 7.` */
@@ -219,7 +208,7 @@ function Values({
                       {wrapped(list.names[at] as string)}
                     </a>
                   </td>
-                  <td class="number">{relativeText(result, at, fixedPercent)}</td>
+                  <td class="number">{formatRelative(result, at)}</td>
                   <td class="number wide">
                     {formatInteger(count[at] as number)}{' '}
                     <small class="muted">{fixedPercent(differing[at] as number)}</small>
@@ -266,7 +255,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
                 <a href={viewAddress('tensor', { tensor: source.list.names[largest] as string })}>
                   {wrapped(source.list.names[largest] as string)}
                 </a>
-                , {result && relativeText(result, largest, (share) => formatPercent(share, 1))}
+                , {result && formatRelative(result, largest, (share) => formatPercent(share, 1))}
               </>
             )}
           </p>

@@ -1,6 +1,7 @@
-/** Whether two models changed the tensors of their base in the same direction. */
+/** Direction of the changes of two models. */
 
 import { valueNumbers } from 'safetensors-mmap/inspect';
+import { wholeAxis } from '../selection.js';
 import { forEachAt } from './layers.js';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
@@ -8,12 +9,12 @@ import { part, tensorFacts } from './values.js';
 
 /** What is known of tensors that both models changed. */
 export interface Overlap {
-  /** Cosine similarity of a − base and b − base, by tensor; null where it is undefined. */
+  /** Cosine similarity of a − base and b − base, by tensor; null where it is undefined or sums overflow. */
   readonly cosines: readonly (number | null)[];
   readonly isSample: boolean;
 }
 
-/** The cosine of two changes, of the values that are finite in all; null where one is 0. */
+/** The cosine of two changes, of the values that are finite in all; null where one is 0, or sums are infinite. */
 function cosineOfChanges(
   base: ArrayLike<number>,
   a: ArrayLike<number>,
@@ -29,13 +30,15 @@ function cosineOfChanges(
     squaresB += changeB * changeB;
   }
   const cosine = dot / (Math.sqrt(squaresA) * Math.sqrt(squaresB));
-  return Number.isFinite(cosine) ? Math.min(1, Math.max(-1, cosine)) : null;
+  const isDefined = [cosine, squaresA, squaresB].every(Number.isFinite);
+  return isDefined ? Math.min(1, Math.max(-1, cosine)) : null;
 }
 
-/** Compares samples of tensors that all three have with one shape. */
+/** Compares tensors that all three have with one shape: samples, or all values. */
 export async function overlap(
   sources: readonly [base: Source, a: Source, b: Source],
   tensors: readonly string[],
+  isWhole: boolean,
   signal: AbortSignal,
 ): Promise<Overlap> {
   const [base] = sources;
@@ -44,10 +47,10 @@ export async function overlap(
   const size = sampleSize(isRequested, Math.max(2, tensors.length));
   const cosines: (number | null)[] = [];
   let isSample = false;
-  await forEachAt(tensors.length, { isRequested, isWhole: false }, async (at) => {
+  await forEachAt(tensors.length, { isRequested, isWhole }, async (at) => {
     const name = tensors[at] as string;
     const { shape, elements } = tensorFacts(base, name);
-    const axes = sampleAxes(shape, size);
+    const axes = isWhole ? shape.map(wholeAxis) : sampleAxes(shape, size);
     isSample ||= selectedElements(axes) < elements;
     const values = async (source: Source) => valueNumbers(await part(source, name, axes, signal));
     const [of, a, b] = await Promise.all([

@@ -69,8 +69,8 @@ const HANDLERS: Handlers = {
   },
   differ: ({ id, other, whole }, { signal, onProgress }) =>
     valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
-  overlap: ({ id, a, b, tensors }, { signal }) =>
-    overlap([sourceOf(id), sourceOf(a), sourceOf(b)], tensors, signal),
+  overlap: ({ id, a, b, tensors, whole }, { signal }) =>
+    overlap([sourceOf(id), sourceOf(a), sourceOf(b)], tensors, whole, signal),
   adapter: ({ id }, { signal }) => adapterFacts(sourceOf(id), signal),
   lora: ({ id, base }, { signal }) =>
     loraPairs(sourceOf(id), base === null ? null : sourceOf(base), signal),

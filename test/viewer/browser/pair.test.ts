@@ -91,6 +91,7 @@ beforeAll(async () => {
     write('two.safetensors', model([4, 5], 1)),
     write('cosine-a.safetensors', cosineModel(0)),
     write('cosine-b.safetensors', cosineModel(1)),
+    write('three.safetensors', model([4], 2)),
   );
   const only = join(folder, 'only');
   mkdirSync(only);
@@ -166,6 +167,24 @@ describe('two models', () => {
       ...[nameOf(4), '100.00 %', '100.00 %', '1.0000'],
     ]);
     await expectAccessible(page);
+    expect(real(faults)).toEqual([]);
+  });
+
+  it('list a tensor that differs by NaN only as such', async () => {
+    const address =
+      'open=one.safetensors&with=three.safetensors&base=base.safetensors&view=compare';
+    const { page, faults } = await show(viewOf(server, address));
+    const card = page.locator('section', { hasText: 'Cosine of the changes' });
+    await card
+      .getByText(/^2 tensors changed in a and in b\. Median cosine: 1\.0000\. –: no finite change/)
+      .waitFor();
+    const rows = await card.getByRole('row').all();
+    const texts = await Promise.all(rows.map((row) => row.locator('th, td').allTextContents()));
+    expect(texts).toEqual([
+      ['Name', '‖a − base‖ ÷ ‖base‖', '‖b − base‖ ÷ ‖base‖', 'Cosine of the changes'],
+      [nameOf(2), '100.00 %', 'NaN in one only', '–'],
+      [nameOf(4), '100.00 %', '100.00 %', '1.0000'],
+    ]);
     expect(real(faults)).toEqual([]);
   });
 
@@ -261,7 +280,8 @@ describe('two models', () => {
       /** The value at the pointer without its row, after a sign that it is exact, or near. */
       const valueShown = async (sign: '=' | '≈') => {
         const [, row, found, value] =
-          /^(?:near )?\[(\d+), \d+\] ([=≈]) (−?\d+)$/.exec((await status.textContent()) ?? '') ?? [];
+          /^(?:near )?\[(\d+), \d+\] ([=≈]) (−?\d+)$/.exec((await status.textContent()) ?? '') ??
+          [];
         return found === sign ? Number(value?.replace('−', '-')) - Number(row) : Number.NaN;
       };
       return { ...viewer, map, card, status, valueShown };

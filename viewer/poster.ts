@@ -32,13 +32,14 @@ const PATTERNS: readonly (readonly [Part, RegExp])[] = [
   ['router', /(?:^|\.)(?:router|gate|ffn_gate_inp)(?:\.|$)/],
   [
     'attention',
-    /(?:^|\.)(?:\w*(?:attn|attention)\d*|attn_(?:q|k|v|qkv|output)|[qkvo]_proj|to_(?:q|k|v|out))\./i,
+    /(?:^|\.)(?:\w*(?:attn|attention)\d*|attn_(?:q|k|v|qkv|output)|[qkvo]_proj|to_(?:q|k|v|qkv|kv|out)(?:_ip)?)\./i,
   ],
   ['norms', /norm|(?:^|\.)(?:ln|bn)(?:_?\w{1,2})?\./i],
+  // Of the module that has the parameter: models, too, have such names.
+  ['convolutions', /conv[^.]*\.[^.]+$/i],
   ['mlp', /(?:^|\.)(?:\w*mlp|ffn?\w*|feed_?forward|fc\d*|w[123]|dense\w*|intermediate|output)\./i],
   ['mlp', /(?:^|\.)(?:gate|up|down)_proj\./],
   ['embeddings', /emb(?:ed|_)|(?:^|\.)(?:wte|wpe|lm_head|tok\w*|shared)\./i],
-  ['convolutions', /conv/i],
 ];
 
 const HEAD = /(?:^|\.)output\./;
@@ -48,13 +49,19 @@ function isMask(name: string, shape: readonly number[]): boolean {
   return shape.length === 4 && shape[2] === shape[3] && /(?:^|\.)attn\.bias$/.test(name);
 }
 
-/** What a tensor is for, by its name and its dimensions: of four or more only convolutions have weights. */
+/** Weights of convolutions have four or five dimensions, as have constants to broadcast: all but one of these are 1. */
+function isKernel(shape: readonly number[]): boolean {
+  const sizes = shape.filter((size) => size > 1).length;
+  return sizes > 1 && (shape.length === 4 || shape.length === 5);
+}
+
+/** What a tensor is for, by its name and its shape. */
 export function partOf(name: string, shape: readonly number[]): Part {
   if (isMask(name, shape)) return 'buffers';
   const found = PATTERNS.find(([, pattern]) => pattern.test(name))?.[0];
   // The heads of models have names that MLPs have within layers.
   const isHead = found === 'mlp' && layerPlace(name).layer === null && HEAD.test(name);
-  return isHead ? 'embeddings' : (found ?? (shape.length > 3 ? 'convolutions' : 'other'));
+  return isHead ? 'embeddings' : (found ?? (isKernel(shape) ? 'convolutions' : 'other'));
 }
 
 /** The position of a part in `PARTS`. */

@@ -38,6 +38,9 @@ describe('a tensor', () => {
       'down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight',
       'blk.0.attn_q.weight',
       'decoder.mid_block.attentions.0.to_out.0.weight',
+      'blocks.0.to_qkv.weight',
+      'perceiver.layers.0.0.to_kv.weight',
+      'ip_adapter.1.to_k_ip.weight',
     ],
     mlp: [
       'h.0.mlp.c_fc.weight',
@@ -60,8 +63,11 @@ describe('a tensor', () => {
       'conv_in.weight',
       'down_blocks.0.downsamplers.0.conv.bias',
       'mixer.conv1d.weight',
+      'features.denseblock1.denselayer1.conv1.weight',
+      'segformer.encoder.block.0.0.mlp.dwconv.dwconv.weight',
+      'convnextv2.encoder.stages.0.layers.0.dwconv.bias',
     ],
-    other: ['time.0.weight'],
+    other: ['time.0.weight', 'convnextv2.encoder.stages.0.layers.0.layer_scale_parameter'],
     buffers: ['model.layers.0.self_attn.rotary_emb.inv_freq', 'embeddings.position_ids'],
   };
   it.each(Object.entries(names))('of %s is recognized by its name', (part, all) => {
@@ -78,6 +84,12 @@ describe('a tensor', () => {
     expect(partOf('features.0.weight', [64, 3, 3, 7, 7])).toBe('convolutions');
     expect(partOf('features.0.weight', [64, 3, 7])).toBe('other');
     expect(partOf('visual.patch_embed.proj.weight', [64, 3, 7, 7])).toBe('embeddings');
+  });
+
+  it('is none if it is a constant to broadcast, or has more dimensions', () => {
+    expect(partOf('latents_mean', [1, 16, 1, 1])).toBe('other');
+    expect(partOf('pixel_mean', [1, 3, 1, 1])).toBe('other');
+    expect(partOf('model.24.anchor_grid', [3, 1, 3, 1, 1, 2])).toBe('other');
   });
 });
 

@@ -35,9 +35,9 @@ const entries = Object.fromEntries(
 entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 
 /**
- * Exports of the library that the page never calls: it opens safetensors files, reads slices and runs in browsers. So
- * there are no blocks of GGUF, lists of rows, chunks, streams, typed views, parts for ranks, thread pool,
- * events of requests, or errors of Node's `fetch`. Those that it calls have a value here.
+ * Exports that do nothing in this page, replaced by `undefined`, or by the value that browsers would get. The page
+ * opens safetensors files, reads slices and runs in browsers: it has no blocks of GGUF, lists of rows, chunks, streams,
+ * typed views, parts for ranks, thread pool, events of requests, or errors of Node's `fetch`.
  */
 const LEFT_OUT = new Map(
   Object.entries({
@@ -112,7 +112,10 @@ async function bundled(file, more = {}) {
   };
 }
 
-/** Two minifiers: each removes what the other leaves, and esbuild's leaves 10 kB more, compressed. */
+/**
+ * Two minifiers: each removes what the other leaves, and esbuild's leaves 10 kB more, compressed. The first inlines only
+ * simple functions (1): with more of them the page is larger.
+ */
 function minified(file, text) {
   const { code: compressed } = minify_sync(text, {
     ...{ compress: { inline: 1, passes: 2 }, ecma: 2022, mangle: false },

@@ -184,6 +184,9 @@ describe.each(['file://', 'https://'] as const)('a page from %s', (from) => {
     const alert = page.getByRole('alert');
     await alert.waitFor();
     expect(await alert.textContent()).toContain('Access-Control-Allow-Origin');
+    expect(await alert.textContent()).toContain(
+      'a page may only ask another origin that allows it by CORS headers',
+    );
   });
 });
 

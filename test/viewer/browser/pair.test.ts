@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import type { Locator, Page, Route } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { PageServer } from '../../../src/cli/serve/server.js';
+import { FileServer } from '../../support/file-server.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
 import {
+  atEnd,
   expectAccessible,
   folderUntilEnd,
   savedText,
@@ -68,6 +70,14 @@ function cosineModel(side: 0 | 1): Entry[] {
   return [...small, wide('long', long), wide('ramp', ramp)];
 }
 
+/** Tensors of one value, of which other servers are asked for samples. */
+function constantModel(value: number): Entry[] {
+  return Object.entries({ zero: 0, w: value }).map(([name, all]): Entry => {
+    const { buffer } = new Float32Array(2 ** 16).fill(all);
+    return { name, dtype: 'F32', shape: [256, 256], bytes: new Uint8Array(buffer) };
+  });
+}
+
 /** Configurations of two models; one has text that must stay text. */
 const MARKUP = '<img src=x onerror=alert(1)>';
 const CONFIGS = {
@@ -92,6 +102,8 @@ beforeAll(async () => {
     write('cosine-a.safetensors', cosineModel(0)),
     write('cosine-b.safetensors', cosineModel(1)),
     write('three.safetensors', model([4], 2)),
+    write('ones.safetensors', constantModel(1)),
+    write('twos.safetensors', constantModel(2)),
   );
   const only = join(folder, 'only');
   mkdirSync(only);
@@ -186,6 +198,31 @@ describe('two models', () => {
       [nameOf(4), '100.00 %', '100.00 %', '1.0000'],
     ]);
     expect(real(faults)).toEqual([]);
+  });
+
+  it('with a base on another server: overlap in the sample, without cosines, which need more requests', async () => {
+    const other = await FileServer.start({ '/zeros.safetensors': fileBytes(constantModel(0)) });
+    atEnd(() => other.close());
+    const base = other.at('/zeros.safetensors');
+    const address = `open=ones.safetensors&with=twos.safetensors&base=${base}&view=compare`;
+    const { page } = await show(viewOf(server, address));
+    for (const letter of ['a', 'b'])
+      await page.getByRole('button', { name: `Compare a sample of ${letter},` }).click();
+    const card = page.locator('section', {
+      has: page.getByRole('heading', { name: 'Overlap', exact: true }),
+    });
+    await card
+      .getByText('At least 1 tensor changed in a and in b. Shares are of a sample.', {
+        exact: true,
+      })
+      .waitFor();
+    expect(await card.getByRole('row', { name: 'w' }).getByRole('cell').allTextContents()).toEqual([
+      ...['w', '100.00 %', '100.00 %'],
+    ]);
+    for (const letter of ['a', 'b'])
+      await page.getByRole('button', { name: `Compare all of ${letter}` }).click();
+    await card.getByText('1 tensor changed in a and in b.', { exact: true }).waitFor();
+    expect(await card.getByText('Cosine').count()).toBe(0);
   });
 
   it('split the cells of the poster: a above, b below', async () => {

@@ -66,7 +66,12 @@ export interface Command {
 }
 
 /** Codes of errors that are the command line's own. Only `--json` prints them. */
-type CommandErrorCode = 'USAGE_ERROR' | 'INTERRUPTED' | 'NO_TENSOR_CHOSEN' | 'NOTHING_CAST';
+type CommandErrorCode =
+  | 'USAGE_ERROR'
+  | 'INTERRUPTED'
+  | 'NO_TENSOR_CHOSEN'
+  | 'NOTHING_CAST'
+  | 'UNRELATED_BASE';
 
 /** An error of the command line, not of the library. */
 export class CommandError extends Error {
@@ -129,14 +134,15 @@ export class InterruptedError extends CommandError {
   }
 }
 
-/** Throws a UsageError unless the list contains the value. */
+/** Throws a UsageError unless the list contains the value; suggests similar ones. */
 export function requireChoice<Choice extends string>(
   option: string,
   value: unknown,
   choices: readonly Choice[],
 ): Choice {
   if (choices.includes(value as Choice)) return value as Choice;
-  throw new UsageError(`--${option} takes ${choices.join(', ')}`);
+  const hint = typeof value === 'string' ? nearHint(value, choices) : '';
+  throw new UsageError(`--${option} takes ${choices.join(', ')}${hint}`);
 }
 
 /** A dtype in any case, under this or another library's name, such as `bf16` or `torch.bfloat16`. */

@@ -9,7 +9,7 @@ import {
 import { progressOn } from '../output/progress.js';
 import { dequantizedModel, logicalModel } from '../sources/logical.js';
 import { isPipeline, type OpenedSource, requireModel } from '../sources/open-source.js';
-import { type CommandContext, jsonNumber } from './command.js';
+import { type CommandContext, CommandError, jsonNumber } from './command.js';
 
 export const ORDERS = ['offset', 'name', 'relative'] as const;
 
@@ -185,6 +185,28 @@ function inJson({ values, ...changed }: ComparedTensor): ChangedTensor {
 /** A difference as a number, for sorting; JSON has infinity as text. */
 function relativeOf({ values }: ChangedTensor): number {
   return values?.relative === undefined || values.relative === null ? -1 : Number(values.relative);
+}
+
+/**
+ * Requires the base to have a tensor name of A or B, whatever the filter, before tensors are read.
+ *
+ * @throws CommandError `UNRELATED_BASE`
+ */
+export async function requireCommonBase(
+  base: string,
+  [openedBase, ...sides]: readonly [OpenedSource, OpenedSource, OpenedSource],
+  comparison: Comparison,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const side of sides) {
+    const [a, b] = await comparedPair(openedBase, side, comparison, signal);
+    const { changed, unchanged } = await compare(a, b, { bytes: false, signal });
+    if (changed.length + unchanged > 0) return;
+  }
+  throw new CommandError(
+    'UNRELATED_BASE',
+    `${base}: no tensor in common with A or B; pass the model that both come from as --base`,
+  );
 }
 
 /** The changes of A and B since their common base. */

@@ -9,6 +9,7 @@ import {
   inOrder,
   layersOf,
   ORDERS,
+  requireCommonBase,
   sinceBase,
 } from './diff-result.js';
 import { FILTER, nothingChosen } from './filter-option.js';
@@ -19,7 +20,7 @@ import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 export const diffCommand: Command = {
   summary: 'Compare two files or checkpoints',
-  usage: 'diff A B [--values [--raw] | --quick] [--filter GLOB] [--tree] [--base C]',
+  usage: 'diff A B [--values [--raw] | --quick] [--filter GLOB] [--tree | --base C]',
   description:
     'List tensors that only one checkpoint has, or that differ in dtype, shape or bytes. How tensors are split into ' +
     'files does not matter. Diffusers pipelines are compared model by model. With --base, also show which of them ' +
@@ -68,6 +69,10 @@ export const diffCommand: Command = {
       throw new UsageError('--sort relative needs --values, which measures the error');
     }
     const base = typeof options['base'] === 'string' ? options['base'] : undefined;
+    const isTree = options['tree'] === true;
+    if (isTree && base !== undefined) {
+      throw new UsageError('--tree cannot be combined with --base, which lists tensors');
+    }
     const names = namesTest(optionValues(options, 'filter'));
     const foreign = foreignChoices(options);
     const opening = { signal, foreign, choice: repositoryChoice(options) };
@@ -78,6 +83,9 @@ export const diffCommand: Command = {
       }
       const [first, second, third] = opened as [OpenedSource, OpenedSource, OpenedSource?];
       const comparison = { isQuick, hasValues, isRaw, names };
+      if (base !== undefined && third !== undefined) {
+        await requireCommonBase(base, [third, first, second], comparison, signal);
+      }
       const compared = await compareOpened([first, second], comparison, context);
       const found =
         base === undefined || third === undefined
@@ -85,7 +93,7 @@ export const diffCommand: Command = {
           : await sinceBase(compared, base, [third, first, second], comparison, context);
       const same = found.added.length + found.removed.length + found.changed.length === 0;
       const changed = inOrder(found.changed, order);
-      const layers = options['tree'] === true ? { layers: layersOf(found) } : {};
+      const layers = isTree ? { layers: layersOf(found) } : {};
       const full: DiffResult = { a, b, same, ...found, changed, ...layers };
       const isNone = names !== undefined && same && full.unchanged === 0;
       printResult(context, options, full, (result, style, width) =>

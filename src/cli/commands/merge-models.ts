@@ -1,6 +1,7 @@
 /** `merge` of models: by a recipe, or by a method and its parameters. */
 
 import type { AnyCheckpoint, MergeMethod, MergeModelsRecipe, ModelChange } from '../../index.js';
+import { plural } from '../../inspect/format.js';
 import type { mergeModelFiles } from '../../open/merge-models.js';
 import { placeOf } from '../sources/open-source.js';
 import {
@@ -192,7 +193,7 @@ function recipeOf(options: OptionValues, sources: readonly string[]): unknown {
     if (numbers.length === 0 || numbers.length === models.length) continue;
     const besides = takesFirst ? ' besides the base' : '';
     throw new UsageError(
-      `--${flag} is given ${numbers.length} times for ${models.length} models${besides}`,
+      `--${flag} is given ${plural(numbers.length, 'time')} for ${plural(models.length, 'model')}${besides}`,
     );
   }
   const settings = NUMBERS.flatMap((flag) => {

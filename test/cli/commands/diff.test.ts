@@ -224,4 +224,31 @@ describe('diff of some tensors', () => {
     expect(text).toContain('A 1, B 3');
     expect(text).toContain('2 changed alike since the base');
   });
+
+  it('--base needs a tensor name of A or B, whatever the filter', async () => {
+    const a = write('a.safetensors', { x: f32([1], 1), y: f32([1], 1) });
+    const b = write('b.safetensors', { x: f32([1], 2), y: f32([1], 1) });
+    const base = write('c.safetensors', { other: f32([1], 1) });
+    const args = ['diff', a, b, '--base', base];
+    const problem = `${base}: no tensor in common with A or B; pass the model that both come from as --base`;
+    for (const more of [[], ['--values'], ['--quick'], ['--filter', 'x']]) {
+      const { code, stdout, stderr } = await call([...args, ...more]);
+      expect([code, stdout, stderr]).toEqual([1, '', `safetensors-mmap: ${problem}\n`]);
+    }
+    const { stderr } = await call([...args, '--json']);
+    expect(JSON.parse(stderr)).toEqual({ code: 'UNRELATED_BASE', message: problem });
+    // One name of one side is enough, also one that the filter leaves out.
+    const near = write('d.safetensors', { y: f32([1], 1) });
+    const { code, stdout } = await call(['diff', a, b, '--base', near, '--filter', 'x', '--json']);
+    expect([code, JSON.parse(stdout).changed[0].fromBase]).toEqual([
+      1,
+      [{ changed: 'added' }, { changed: 'added' }],
+    ]);
+  });
+
+  it('--base is wrong use with --tree', async () => {
+    const [a, b] = pair();
+    const { code, stderr } = await call(['diff', a, b, '--base', a, '--tree']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--tree cannot be combined with')]);
+  });
 });

@@ -78,6 +78,7 @@ export const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = {
  * Reads and checks the whole header of a file, and maps the file; its data is read only for `verify` and
  * `expectedHash`. Of a sharded checkpoint it reads and checks the index, and looks for the shards, but opens none:
  * a shard's header is checked on first use, and every header by `verify()`. Without an index, it reads all headers.
+ * With the option `verify` it opens all shards.
  *
  * In a folder it takes the index if all its shards are there, else the single file `model.safetensors`, or those of a
  * Diffusers model, `diffusion_pytorch_model.safetensors`, else the only index or safetensors file of another name.
@@ -199,8 +200,9 @@ function ofOne(files: CheckpointFiles, file: SafetensorsFile): LazyShards {
   return LazyShards.ofOpen(files, [[0, file]]);
 }
 
-/** Opens a checkpoint whose files were found: of several shards none. */
+/** Opens a checkpoint whose files were found: of several shards none, unless all digests are compared. */
 export function* openFound(found: CheckpointFiles, options: InternalOptions): Work<LazyShards> {
+  if (options.verify === true) return yield* openAllFound(found, options);
   const shards = yield* shardsOf(found, options);
   if (shards.files.index === null) shards.open(0);
   return shards;

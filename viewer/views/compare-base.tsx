@@ -18,20 +18,27 @@ import type { ValueDifferences } from '../worker/compare.js';
 import { Open } from './open.js';
 import { type ModelShares, SharePoster } from './share-poster.js';
 
-/** Layers in which a tensor differs from the base. */
-function touchedLayers(base: OpenSource, { differing }: ValueDifferences): number[] {
+/** Layers in which a tensor differs from the base; none where no tensor was compared. */
+function touchedLayers(base: OpenSource, differing: Float64Array): number[] {
   const poster = posterOf(base.list);
   const cells = cellMaxima(poster, differing);
   return poster.layers.filter((_, column) => cells.some((row) => (row[column] as number) > 0));
 }
 
-/** `a touched layers 4–7, b 2, 3 and 7; both 7.` */
-function threeWay(base: OpenSource, first: ValueDifferences, second: ValueDifferences): string {
-  const [a, b] = [touchedLayers(base, first), touchedLayers(base, second)];
-  const shared = a.filter((layer) => b.includes(layer));
-  const inWords = (layers: readonly number[]): string =>
-    layers.length === 0 ? 'none' : formatLayers(layers);
-  return `a touched layers ${inWords(a)}, b ${inWords(b)}; both ${inWords(shared)}.`;
+/** `a touched layers 4–7, b 2, 3 and 7; both 7.` Both touched a layer if they changed the same tensor there. */
+function threeWay(
+  base: OpenSource,
+  { differing: ofA }: ValueDifferences,
+  { differing: ofB }: ValueDifferences,
+): string {
+  if ([ofA, ofB].every((all) => all.every(Number.isNaN)))
+    return 'The base has none of their tensors.';
+  const inBoth = ofA.map((share, at) => Math.min(share, ofB[at] as number));
+  const [a, b, both] = [ofA, ofB, inBoth].map((all) => {
+    const layers = touchedLayers(base, all);
+    return layers.length === 0 ? 'none' : formatLayers(layers);
+  });
+  return `a touched layers ${a}, b ${b}; both ${both}.`;
 }
 
 /** What is known of a model; nothing yet before its comparison begins. */

@@ -78,6 +78,14 @@ function constantModel(value: number): Entry[] {
   });
 }
 
+/** Two tensors of a layer, of which one is changed. */
+function parts(changed: string): Entry[] {
+  return ['q', 'k'].map((part): Entry => {
+    const bytes = new Uint8Array(Float32Array.of(part === changed ? 2 : 1).buffer);
+    return { name: `layers.0.${part}.weight`, dtype: 'F32', shape: [1], bytes };
+  });
+}
+
 /** Configurations of two models; one has text that must stay text. */
 const MARKUP = '<img src=x onerror=alert(1)>';
 const CONFIGS = {
@@ -101,6 +109,7 @@ beforeAll(async () => {
     write('two.safetensors', model([4, 5], 1)),
     write('cosine-a.safetensors', cosineModel(0)),
     write('cosine-b.safetensors', cosineModel(1)),
+    ...['none', 'q', 'k'].map((changed) => write(`parts-${changed}.safetensors`, parts(changed))),
     write('three.safetensors', model([4], 2)),
     write('ones.safetensors', constantModel(1)),
     write('twos.safetensors', constantModel(2)),
@@ -165,6 +174,11 @@ describe('two models', () => {
     const address = 'open=one.safetensors&with=two.safetensors&base=base.safetensors&view=compare';
     const { page, faults } = await show(viewOf(server, address));
     await page.getByText('a touched layers 2–4, b 1, 4 and 5; both 4.').waitFor();
+    // Only the view scrolls.
+    const [pageHeight, windowHeight] = (await page.evaluate(
+      '[document.documentElement.scrollHeight, innerHeight]',
+    )) as [number, number];
+    expect(pageHeight).toBe(windowHeight);
     const name = 'changes of base.safetensors in a, one.safetensors, and b, two.safetensors';
     const saved = JSON.parse(await savedText(page, `Save ${name} as JSON`));
     const columns = (key: 'a' | 'b') => saved.map((row: Record<string, number>) => row[key]);
@@ -223,6 +237,21 @@ describe('two models', () => {
       await page.getByRole('button', { name: `Compare all of ${letter}` }).click();
     await card.getByText('1 tensor changed in a and in b.', { exact: true }).waitFor();
     expect(await card.getByText('Cosine').count()).toBe(0);
+  });
+
+  it('that changed other tensors of a layer have no layer in common', async () => {
+    const models = 'open=parts-q.safetensors&with=parts-k.safetensors';
+    const { page } = await show(
+      viewOf(server, `${models}&base=parts-none.safetensors&view=compare`),
+    );
+    await page.getByText('a touched layers 0, b 0; both none.').waitFor();
+    expect(await page.getByRole('heading', { name: 'Overlap' }).count()).toBe(0);
+  });
+
+  it('have nothing in common with a base of other names', async () => {
+    const models = 'open=one.safetensors&with=two.safetensors';
+    const { page } = await show(viewOf(server, `${models}&base=parts-q.safetensors&view=compare`));
+    await page.getByText('The base has none of their tensors.').waitFor();
   });
 
   it('split the cells of the poster: a above, b below', async () => {

@@ -11,6 +11,9 @@ interface Wording {
   readonly elsewhere?: string;
 }
 
+/** Advice for weights in the target, in errors and in previews. */
+export const FORCE_ADVICE = 'pass --force to replace them';
+
 const WORDINGS: Readonly<Record<string, Wording>> = {
   unknownGlobals: {
     here: ['unknown-globals', '--unknown-globals placeholder reads the tensors without them'],
@@ -26,7 +29,7 @@ const WORDINGS: Readonly<Record<string, Wording>> = {
   },
   inPlace: { elsewhere: 'without --in-place the file is rewritten' },
   overwrite: {
-    here: ['force', 'pass --force to replace them'],
+    here: ['force', FORCE_ADVICE],
     elsewhere: 'choose another target',
   },
   duplicates: { here: ['duplicates', 'pass --duplicates first or --duplicates last'] },

@@ -22,6 +22,7 @@ import {
   DRY_RUN,
   deletedLines,
   FORCE,
+  forceLines,
   replacedLines,
   requirePath,
   SHARD_SIZE,
@@ -117,6 +118,7 @@ function linesOf(result: MergeResult | ModelsResult, style: Style, width: number
     ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
     ...replacedLines(replaced, deleted, dryRun),
     ...deletedLines(deleted, dryRun),
+    ...forceLines(result, style),
   ];
 }
 

@@ -9,7 +9,7 @@ import { isDryRun, isForced, shardSizeOf, type WrittenResult } from './written.j
 /** What a merge writes, for `--json`. */
 export type SavedResult = Pick<
   WrittenResult,
-  'target' | 'dryRun' | 'files' | 'index' | 'byteLength' | 'deleted' | 'replaced'
+  'target' | 'dryRun' | 'files' | 'index' | 'byteLength' | 'deleted' | 'replaced' | 'needsForce'
 >;
 
 /** Saves a merged checkpoint into a folder, or plans that. */
@@ -33,7 +33,9 @@ export async function saveMerged(
       if (typeof file === 'string') return file;
       return file.tensors === null ? [] : file.name;
     });
-    return { target, dryRun, files, index, byteLength, replaced, deleted };
+    const force =
+      'needsOverwrite' in saved && saved.needsOverwrite ? ({ needsForce: true } as const) : {};
+    return { target, dryRun, files, index, byteLength, replaced, deleted, ...force };
   } finally {
     progress.end();
   }

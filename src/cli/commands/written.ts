@@ -14,6 +14,7 @@ import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { namesTest } from '../sources/glob.js';
 import { quantizedWeights } from '../sources/not-cast.js';
 import { RenameError, renameRule, renamer } from '../sources/renames.js';
+import { FORCE_ADVICE } from './advice.js';
 import {
   type CommandContext,
   CommandError,
@@ -230,6 +231,15 @@ export function replacedLines(
   return [`${isDry ? 'would replace' : 'replaced'}: ${shown.join(', ')}`];
 }
 
+/** Warns in a preview that the command itself would stop at weights in the target. */
+export function forceLines(
+  { needsForce }: Pick<WrittenResult, 'needsForce'>,
+  style: Style,
+): string[] {
+  if (needsForce !== true) return [];
+  return [style.warning(`warning: the target already holds weights; ${FORCE_ADVICE}`)];
+}
+
 /** The chosen tensors and their new dtypes. */
 interface ChosenSelection {
   readonly names?: (name: string) => boolean;
@@ -398,6 +408,8 @@ export interface WrittenResult extends CastResult {
    * tensors were left out, or if there are several sources.
    */
   readonly replaced: readonly ReplacedFile[];
+  /** In a preview without `--force` that the command itself needs; absent otherwise. */
+  readonly needsForce?: true;
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly excluded: readonly string[];
   /** The keys that led to the state dict; for `convert`, and `join` into a file. */
@@ -436,6 +448,8 @@ interface WrittenOutcome extends FurtherOutcome {
   readonly skipped?: readonly string[];
   readonly deleted: readonly string[];
   readonly replaced: readonly ReplacedFile[];
+  /** In a plan. */
+  readonly needsOverwrite?: true;
   readonly excluded: readonly string[];
   readonly cast: readonly string[];
   readonly dequantized: readonly string[];
@@ -481,6 +495,7 @@ export async function write(
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted, replaced },
     ...{ byteLength: totalSize, copied: copiedFiles(outcome), excluded, ...castResult(outcome) },
+    ...(outcome.needsOverwrite === undefined ? {} : { needsForce: true }),
     ...(skipped.length === 0 ? {} : { skipped }),
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
@@ -534,6 +549,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
       ...castLines(written, style),
       ...replacedLines(replaced, deleted, dryRun),
       ...deletedLines(deleted, dryRun),
+      ...forceLines(written, style),
     ];
   });
 }

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { parseStart } from '../../header/header.js';
 import { runSync } from '../../work/work.js';
-import type { OwnFiles, ReplacedFile } from '../replacement/replaced-files.js';
+import type { OverwritePlan, OwnFiles, ReplacedFile } from '../replacement/replaced-files.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { CheckpointLayout } from './layout.js';
 import { type OldFiles, oldFilesOf } from './old-files.js';
@@ -32,7 +32,7 @@ export interface PlannedFile {
 }
 
 /** The part of a plan that all calls share. */
-export interface WritePlan {
+export interface WritePlan extends OverwritePlan {
   /** All files: those with tensors in the order of their numbers, then the index, then copied files. */
   readonly files: readonly PlannedFile[];
   /** Name of the index; null for a single file. */
@@ -91,7 +91,8 @@ export function planCheckpoint(
     ...unparsed.map(({ name, byteLength }) => ({ name, byteLength, tensors: null })),
   ];
   return {
-    path: join(folder, ofIndex?.name ?? (planned[0]?.name as string)),
+    // The part of a pipeline may be empty: its path is that of no file.
+    path: join(folder, ofIndex?.name ?? planned[0]?.name ?? ''),
     files: planned,
     index: ofIndex?.name ?? null,
     totalSize,

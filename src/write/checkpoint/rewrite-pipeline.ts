@@ -8,7 +8,12 @@ import { runAsync } from '../../work/work.js';
 import { requireMakeableFolder } from '../replacement/create-directories.js';
 import { requireReplacedNotInUse } from '../replacement/in-use.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
-import { OwnFiles, type ReplacedFile, requireOverwrite } from '../replacement/replaced-files.js';
+import {
+  OwnFiles,
+  overwritePlan,
+  type ReplacedFile,
+  requireOverwrite,
+} from '../replacement/replaced-files.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import {
@@ -128,7 +133,10 @@ async function rewriteOpen<Info extends SelectableInfo>(
   const sources = new OwnFiles(
     [...source.models.values()].flatMap(({ files: ofModel }) => ofModel).concat(source.files),
   );
-  if (options.dryRun === true) return { ...result, ...planOf(parts, folder, sources) };
+  if (options.dryRun === true) {
+    const plan = planOf(parts, folder, sources);
+    return { ...result, ...plan, ...overwritePlan(plan.replaced, options) };
+  }
   const findOld = (): OldFiles[] => {
     const found = parts.map((part) =>
       oldFilesBefore(part.folder, part.checkpoint, filesOf(part), sources),

@@ -14,6 +14,7 @@ import { requireNotInUse } from '../replacement/in-use.js';
 import {
   type OverwriteOptions,
   OwnFiles,
+  overwritePlan,
   replacedAmong,
   requireOverwrite,
 } from '../replacement/replaced-files.js';
@@ -114,7 +115,9 @@ export async function rewriteFolder<Info extends SelectableInfo>(
       const own = new OwnFiles(source.files);
       const unlisted = unlistedOwn(own, facts, source);
       if (options.dryRun === true) {
-        return { ...planCheckpoint(folder, checkpoint, others, unlisted), ...facts };
+        const { replaced } = oldFilesBefore(folder, checkpoint, others, own);
+        const needs = overwritePlan(replaced, { overwrite });
+        return { ...planCheckpoint(folder, checkpoint, others, unlisted), ...facts, ...needs };
       }
       const findOld = (): OldFiles => {
         const found = oldFilesBefore(folder, checkpoint, others, own);
@@ -171,7 +174,8 @@ export async function rewriteFile<Info extends SelectableInfo>(
     requireReplaceableFile(path);
     if (dryRun) {
       const files = [plannedFile(name, layout)];
-      return { path, files, index: null, totalSize, deleted: [], replaced, ...facts };
+      const needs = overwritePlan(foreign, { overwrite });
+      return { path, files, index: null, totalSize, deleted: [], replaced, ...facts, ...needs };
     }
     requireOverwrite(foreign, path, { overwrite });
     if (foreign.length > 0) requireNotInUse(path, path);

@@ -19,7 +19,7 @@ import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fet
 import { metadataFor } from '../input/given-checkpoint.js';
 import { GivenTensors } from '../input/given-tensors.js';
 import type { MemoryPayload, NamedTensors } from '../input/tensor-input.js';
-import { requireOverwrite } from '../replacement/replaced-files.js';
+import { overwritePlan, requireOverwrite } from '../replacement/replaced-files.js';
 import type { LeasedFiles } from '../save/leased-files.js';
 import {
   WRITE_OPTIONS,
@@ -119,8 +119,11 @@ export async function saveCheckpoint(
   return await inLockedFolder(folder, options, async (locked) => {
     const { otherFiles: find, overwrite, lease } = target;
     const others = find?.(locked) ?? NO_OTHER_FILES;
-    if (options.dryRun === true)
-      return { ...planCheckpoint(locked, checkpoint, others), ...shared };
+    if (options.dryRun === true) {
+      const plan = planCheckpoint(locked, checkpoint, others);
+      const needs = overwrite === undefined ? {} : overwritePlan(plan.replaced, { overwrite });
+      return { ...plan, ...shared, ...needs };
+    }
     const { replaced } = oldFilesBefore(locked, checkpoint, others);
     if (overwrite !== undefined) requireOverwrite(replaced, locked, { overwrite });
     const otherFiles = others.files;

@@ -31,6 +31,12 @@ export interface OverwriteOptions {
   readonly overwrite?: boolean | undefined;
 }
 
+/** The part of a plan that announces the error of the call itself. */
+export interface OverwritePlan {
+  /** True if the call would throw `SAFETENSORS_TARGET_EXISTS` for lack of `overwrite: true`; absent otherwise. */
+  readonly needsOverwrite?: true;
+}
+
 /** Advice against a rejected replacement. */
 const OVERWRITE: Advice = {
   option: 'overwrite',
@@ -117,6 +123,22 @@ export function replacedAmong(
   });
 }
 
+/** Whether {@link requireOverwrite} throws for these files. */
+function needsOverwrite(
+  replaced: readonly ReplacedFile[],
+  { overwrite = false }: OverwriteOptions,
+): boolean {
+  return !overwrite && replaced.some(({ name }) => hasWeightsName(name));
+}
+
+/** The part of a plan for {@link OverwritePlan}. */
+export function overwritePlan(
+  replaced: readonly ReplacedFile[],
+  options: OverwriteOptions,
+): OverwritePlan {
+  return needsOverwrite(replaced, options) ? { needsOverwrite: true } : {};
+}
+
 /**
  * Throws for weights and indexes of weights among the replaced files, unless the caller has allowed it.
  *
@@ -128,7 +150,7 @@ export function requireOverwrite(
   { overwrite = false }: OverwriteOptions,
 ): void {
   const weights = replaced.filter(({ name }) => hasWeightsName(name));
-  if (overwrite || weights.length === 0) return;
+  if (!needsOverwrite(replaced, { overwrite })) return;
   const listed = weights
     .slice(0, LISTED_FILES)
     .map(({ name, byteLength }) => `${quoteName(name)} (${formatBytes(byteLength)})`);

@@ -164,7 +164,7 @@ describe('files of a target', () => {
         const planned = await call([...args, '--dry-run']);
         expect([planned.code, planned.stderr]).toEqual([0, '']);
         expect(filesOf(folder)).toEqual(old);
-        const plan = JSON.parse(planned.stdout);
+        const { needsForce = false, ...plan } = JSON.parse(planned.stdout);
         const written = [
           ...plan.files,
           ...plan.copied,
@@ -177,6 +177,7 @@ describe('files of a target', () => {
         expect(listed).toEqual(isOneOfMany ? lostIn(before, written, []) : lost);
 
         const stopped = lost.filter(isWeights);
+        expect(needsForce).toBe(stopped.length > 0);
         const first = await call(args);
         expect([first.code, first.stderr]).toEqual([
           stopped.length > 0 ? 1 : 0,
@@ -216,6 +217,56 @@ function writeTensors(path: string, tensors: Record<string, number>): string {
   writeFileSync(path, fileBytes(entries));
   return path;
 }
+
+describe('a preview', () => {
+  const needed = 'warning: the target already holds weights; pass --force to replace them';
+
+  /** A folder with a pipeline of one model. */
+  function makePipeline(value: number): string {
+    const folder = temporaryPath('pipeline');
+    writeTensors(join(folder, 'unet/diffusion_pytorch_model.safetensors'), { a: value });
+    const parts = { _class_name: 'P', unet: ['diffusers', 'U'] };
+    writeFileSync(join(folder, 'model_index.json'), JSON.stringify(parts));
+    return folder;
+  }
+
+  it.each(['file', 'folder', 'pipeline', 'models'])(
+    'asks for --force where the command does: %s',
+    async (kind) => {
+      const source =
+        kind === 'pipeline'
+          ? makePipeline(1)
+          : writeTensors(temporaryPath('new.safetensors'), { a: 1 });
+      const target = kind === 'file' ? temporaryPath('old.safetensors') : temporaryPath('old');
+      const method = ['--method', 'linear', '--weight', '1'];
+      const args =
+        kind === 'models'
+          ? ['merge', floats('a'), ...method, '-o', target]
+          : ['convert', source, target];
+      expect(await printed([...args, '--dry-run'])).not.toContain('--force');
+      await printed(args);
+      if (kind === 'models') args[1] = floats('b');
+      if (kind === 'pipeline') args[1] = makePipeline(2);
+      const { code, stderr } = await call(args);
+      expect([code, stderr]).toEqual([1, expect.stringContaining('pass --force to replace them')]);
+      expect((await printed([...args, '--dry-run'])).trimEnd().split('\n').at(-1)).toBe(needed);
+      expect(JSON.parse(await printed([...args, '--dry-run', '--json']))).toMatchObject({
+        needsForce: true,
+      });
+      const forced = await printed([...args, '--dry-run', '--force', '--json']);
+      expect(JSON.parse(forced)).not.toHaveProperty('needsForce');
+      await printed([...args, '--force']);
+    },
+  );
+
+  /** A file with a float that can be merged. */
+  function floats(name: string): string {
+    const path = temporaryPath(`${name}.safetensors`);
+    const entry = { name: 'w', dtype: 'F32', shape: [1], bytes: new Uint8Array(4) } as const;
+    writeFileSync(path, fileBytes([entry]));
+    return path;
+  }
+});
 
 describe('a source that is the target', () => {
   const targets = ['file', 'folder'] as const;

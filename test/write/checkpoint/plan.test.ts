@@ -67,7 +67,7 @@ describe('a dry run', () => {
           const options = { ...layout, ...selection, copyOtherFiles: true };
           await expectSameAsPlanned(
             target,
-            () => convert(source, target, { ...options, ...dry }),
+            () => convert(source, target, { ...options, ...fast, ...dry }),
             () => convert(source, target, { ...options, ...fast }),
             excludedOf(model, selection),
           );

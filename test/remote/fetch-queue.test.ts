@@ -226,7 +226,7 @@ describe('calls that share a request', () => {
     const { files, checkpoint } = await opened();
     files.delayMs = 10_000;
     const calls = ['a', 'b'].map((name) => checkpoint.getTensor(name));
-    await turn();
+    while (files.underWay === 0) await turn();
     checkpoint.close();
     for (const call of calls) {
       await expect(call).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });

@@ -36,11 +36,21 @@ def ask(path, arguments):
     os._exit(status)
 
 
+def forget_transformers():
+    """Forgets it unless this program asked for it: pickle looks names up in all modules, and its are lazy."""
+    if "transformers" in os.environ.get("PYTHON_SERVER_PACKAGES", "").split():
+        return
+    for name in list(sys.modules):
+        if name.split(".", 1)[0] == "transformers":
+            del sys.modules[name]
+
+
 def run(arguments):
     import atexit
     import runpy
     import traceback
 
+    forget_transformers()
     try:
         if arguments[0] == "-c":
             sys.argv = ["-c", *arguments[2:]]

@@ -1,4 +1,4 @@
-/** What the errors of Node's `fetch` say about certificates and proxies. Browsers keep that from pages. */
+/** Advice on certificates and proxies from errors of Node's `fetch`. Browsers hide these causes from pages. */
 
 import { isLoopback } from './safe-urls.js';
 

@@ -9,12 +9,12 @@ import { part, tensorFacts } from './values.js';
 
 /** What is known of tensors that both models changed. */
 export interface Overlap {
-  /** Cosine similarity of a − base and b − base, by tensor; null where it is undefined or sums overflow. */
+  /** Cosine similarity of a − base and b − base, by tensor; null where it is undefined or overflows. */
   readonly cosines: readonly (number | null)[];
   readonly isSample: boolean;
 }
 
-/** The cosine of two changes, of the values that are finite in all; null where one is 0, or sums are infinite. */
+/** The cosine of two changes, of values that are finite in all three; null where a change is 0, or squares overflow. */
 function cosineOfChanges(
   base: ArrayLike<number>,
   a: ArrayLike<number>,

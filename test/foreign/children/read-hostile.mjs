@@ -6,8 +6,8 @@ import { SafetensorsError } from '../../../build/errors/errors.js';
 import { openNumpy } from '../../../build/foreign/numpy/open-numpy.js';
 import { scanPickle } from '../../../build/foreign/scan/scan-file.js';
 import { openTorchCheckpoint } from '../../../build/foreign/torch/open.js';
-import { measured, surplusOf } from '../../support/page-cost.mjs';
 import { processStatus } from '../../support/process-memory.mjs';
+import { measured, referenceMilliseconds } from '../../support/processor-cost.mjs';
 
 const READERS = [
   (path) => openTorchCheckpoint(path),
@@ -34,8 +34,6 @@ function read(open, path) {
 }
 
 const LITTLE_BYTE_LENGTH = 2e7;
-/** Files that cost less are cheap on any machine: what a page costs on this one need not be measured. */
-const LITTLE_MILLISECONDS = 500;
 
 /** Bytes of objects and buffers, garbage included. */
 function usedByteLength() {
@@ -74,9 +72,6 @@ for (const path of process.argv.slice(2)) {
     costs.push(cost);
   }
   // Takes memory itself, so after all uses.
-  const times = costs.map(({ milliseconds, pages }) =>
-    milliseconds > LITTLE_MILLISECONDS ? milliseconds - surplusOf(pages) : milliseconds,
-  );
-  const milliseconds = Math.max(...times);
+  const milliseconds = Math.max(...costs.map(referenceMilliseconds));
   console.log(JSON.stringify({ path, outcomes, milliseconds, byteLength, messageLength }));
 }

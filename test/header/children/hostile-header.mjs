@@ -4,13 +4,10 @@ import process from 'node:process';
 import { parseHeader } from '../../../build/header/header.js';
 import { hashString } from '../../../build/header/json/key-hash.js';
 import { JsonReader } from '../../../build/header/json/reader.js';
-import { measured, surplusOf } from '../../support/page-cost.mjs';
+import { measured, referenceMilliseconds } from '../../support/processor-cost.mjs';
 import { ATTACKS } from '../hostile-headers.mjs';
 
 const BYTE_LENGTH = 100_000_000;
-
-/** What costs less is cheap on any machine: what a page costs on this one need not be measured. */
-const LITTLE_MILLISECONDS = 1000;
 
 function hasher(quoted) {
   const reader = new JsonReader(quoted);
@@ -34,8 +31,9 @@ if (attack === 'bare') {
     }
   });
   const maxRssKb = process.resourceUsage().maxRSS;
-  const least = Math.min(cost.wallMilliseconds, cost.milliseconds);
-  const surplus = least > LITTLE_MILLISECONDS ? surplusOf(cost.pages) : 0;
-  const milliseconds = least - surplus;
+  const milliseconds = referenceMilliseconds({
+    ...cost,
+    milliseconds: Math.min(cost.wallMilliseconds, cost.milliseconds),
+  });
   console.log(JSON.stringify({ milliseconds, maxRssKb, outcome: cost.result }));
 }

@@ -1,7 +1,7 @@
 // Reads a pickle of 48 MiB that repeats some opcodes; prints its processor time and memory.
 import { readPickle } from '../../../../build/foreign/pickle/machine.js';
 import { scanOpcodes } from '../../../../build/foreign/pickle/scan.js';
-import { measured, surplusOf } from '../../../support/page-cost.mjs';
+import { measured, referenceMilliseconds } from '../../../support/processor-cost.mjs';
 
 const [repeated] = process.argv.slice(2);
 const unit = Buffer.from(repeated, 'hex');
@@ -24,13 +24,10 @@ const read = measured(() => {
 });
 const byteLength = process.memoryUsage().rss - rss;
 const scan = measured(() => scanOpcodes(bytes).problem);
-/** What costs less is cheap on any machine: what a page costs on this one need not be measured. */
-const LITTLE_MILLISECONDS = 1000;
-const timeOf = ({ milliseconds, pages }) =>
-  milliseconds > LITTLE_MILLISECONDS ? milliseconds - surplusOf(pages) : milliseconds;
 console.log(
   JSON.stringify({
     ...{ code: read.result, byteLength, problem: scan.result },
-    ...{ milliseconds: timeOf(read), scanMilliseconds: timeOf(scan) },
+    milliseconds: referenceMilliseconds(read),
+    scanMilliseconds: referenceMilliseconds(scan),
   }),
 );

@@ -1,6 +1,8 @@
 /** `hash`: hashes by which sites identify models. */
 
+import { statSync } from 'node:fs';
 import { cachedSha256 } from '../../file/cache/cache-layout.js';
+import { isIndexPath } from '../../file/shards/file-choice.js';
 import { type DeclaredHash, declaredHashesOf } from '../../file/verification/declared-hashes.js';
 import type { HashOptions } from '../../file/verification/hash-file.js';
 import { runAsync } from '../../work/work.js';
@@ -9,7 +11,12 @@ import type { Style } from '../output/style.js';
 import { infoLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { filesOf, type HashableFile } from '../sources/hashable-files.js';
-import { modelsOf, type OpenedSource, openSource } from '../sources/open-source.js';
+import {
+  foreignFormatError,
+  modelsOf,
+  type OpenedSource,
+  openSource,
+} from '../sources/open-source.js';
 import {
   type Command,
   type CommandContext,
@@ -18,7 +25,7 @@ import {
   printResult,
   UsageError,
 } from './command.js';
-import { editFile, requireLocal } from './metadata-edit.js';
+import { editFile, requireLocal, setHashes } from './metadata-edit.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 /** Digits of the short forms. */
@@ -151,7 +158,34 @@ function hashLines(file: HashedFile, style: Style): string[] {
   ];
 }
 
-/** Puts the digests of all tensors into the metadata of a file. */
+/** Whether a path is one file with tensors: no folder, and no index. */
+function isOneFile(path: string): boolean {
+  return !isIndexPath(path) && statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true;
+}
+
+/**
+ * The safetensors files of a local model or pipeline.
+ *
+ * @throws FormatError `SAFETENSORS_FOREIGN_FORMAT` for another format
+ */
+async function safetensorsFilesOf(
+  path: string,
+  options: OptionValues,
+  { signal }: CommandContext,
+): Promise<string[]> {
+  const error = await foreignFormatError(path);
+  if (error !== undefined) throw error;
+  const choice = repositoryChoice(options);
+  const opened = await openSource(path, { signal, storage: 'read', choice });
+  try {
+    const files = await hashableFilesOf(opened, signal);
+    return files.map((file) => file.path as string);
+  } finally {
+    opened.close();
+  }
+}
+
+/** Puts the digests of all tensors into the metadata of a file, or of each file of a model. */
 async function writeDigests(
   context: CommandContext,
   options: OptionValues,
@@ -159,7 +193,13 @@ async function writeDigests(
 ): Promise<Outcome> {
   if (options['all'] === true)
     throw new UsageError('--all prints digests, and --write writes them');
-  return await editFile(context, options, requireLocal(source), new Map(), { digests: true });
+  const path = requireLocal(source);
+  const hashes = { digests: true };
+  if (isOneFile(path)) return await editFile(context, options, path, new Map(), hashes);
+  // Closed before it is written: Windows replaces no open file.
+  const paths = await safetensorsFilesOf(path, options, context);
+  await setHashes(context, options, source, paths, hashes);
+  return 'done';
 }
 
 export const hashCommand: Command = {
@@ -168,8 +208,8 @@ export const hashCommand: Command = {
   description:
     'Read or fetch each file once and print its SHA-256, AutoV1, AutoV2, AutoV3, the hashes of ModelSpec and ' +
     "of kohya's scripts (sshs), and CRC32. Compare them with those that the metadata and the Hub cache declare: " +
-    'exit code 1 if one is wrong. --write puts the SHA-256 of every tensor into the metadata of a file, where ' +
-    'verify finds it.',
+    'exit code 1 if one is wrong. --write puts the SHA-256 of every tensor into the metadata of a local file, or of ' +
+    'each file of a local model, where verify finds it.',
   example: 'hash model.safetensors --all',
   options: {
     all: { type: 'boolean', help: 'also the SHA-256 of every tensor' },

@@ -76,6 +76,15 @@ export function fileMetadata(path: string): ReadonlyMap<string, string> {
   }
 }
 
+/** The edit of one file. */
+interface FileEdit {
+  readonly path: string;
+  readonly changes: ReadonlyMap<string, string | null>;
+  readonly hashes: HashesToSet;
+  /** Its place among several files, for the progress; empty for one file. */
+  readonly place: string;
+}
+
 /**
  * Makes the changes, except with `--dry-run`, and prints them.
  *
@@ -88,8 +97,51 @@ export async function editFile(
   changes: ReadonlyMap<string, string | null>,
   hashes: HashesToSet = {},
 ): Promise<Outcome> {
+  const result = await editedFile(context, options, { path, changes, hashes, place: '' });
+  printResult(context, options, result, editLines);
+  return result.missing.length === 0 ? 'done' : 'no';
+}
+
+/** The edited files of a model, as `--json` prints them. */
+interface FilesResult {
+  readonly source: string;
+  readonly files: readonly EditResult[];
+}
+
+/**
+ * Sets the hashes in each file, one after the other, except with `--dry-run`, and prints the edited files: those before
+ * it when one cannot be edited.
+ *
+ * @throws The error of the first file that cannot be edited
+ */
+export async function setHashes(
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+  paths: readonly string[],
+  hashes: HashesToSet,
+): Promise<void> {
+  const files: EditResult[] = [];
+  const changes = new Map<string, null>();
+  try {
+    for (const path of paths) {
+      const place = ` file ${files.length + 1} of ${paths.length}`;
+      files.push(await editedFile(context, options, { path, changes, hashes, place }));
+    }
+  } finally {
+    if (files.length > 0) printResult(context, options, { source, files }, filesLines);
+  }
+}
+
+/** Makes the changes in one file, except with `--dry-run`. */
+async function editedFile(
+  context: CommandContext,
+  options: OptionValues,
+  file: FileEdit,
+): Promise<EditResult> {
+  const { path, changes } = file;
   const before = fileMetadata(path);
-  const done = await edit(context, options, path, changes, hashes);
+  const done = await edit(context, options, file);
   const after = done.metadata ?? new Map<string, string>();
   // As they were asked for; then the hashes.
   const keys = new Set([...changes.keys(), ...after.keys()]);
@@ -100,27 +152,23 @@ export async function editFile(
   const removed = [...before].filter(([key]) => !after.has(key));
   const missing = [...changes.keys()].filter((key) => !after.has(key) && !before.has(key));
   const method = isDryRun(options) ? 'dryRun' : done.method;
-  const result: EditResult = {
+  return {
     ...{ path, method },
     set: Object.fromEntries(set),
     removed: Object.fromEntries(removed),
     missing,
   };
-  printResult(context, options, result, editLines);
-  return missing.length === 0 ? 'done' : 'no';
 }
 
 async function edit(
   { stderr, signal }: CommandContext,
   options: OptionValues,
-  path: string,
-  changes: ReadonlyMap<string, string | null>,
-  hashes: HashesToSet,
+  { path, changes, hashes, place }: FileEdit,
 ): Promise<MetadataEdit> {
   const inPlace = options['in-place'] === true;
   const dryRun = isDryRun(options);
   const isHashed = Object.keys(hashes).length > 0;
-  const progress = progressOn(stderr, isHashed ? 'hashing and copying' : 'copying');
+  const progress = progressOn(stderr, `${isHashed ? 'hashing and copying' : 'copying'}${place}`);
   try {
     const { onProgress } = progress;
     const how = { inPlace, dryRun, signal, onProgress, ...hashes };
@@ -152,21 +200,33 @@ function editLines(
     ]);
   const changed = [...facts(set, '+'), ...facts(removed, '-')];
   const lines = changed.length === 0 ? [] : infoLines(changed, (text) => text);
-  const isWritten = method === 'rewritten' || method === 'inPlace';
   const counts = [
     `${plural(Object.keys(set).length, 'key')} set`,
     `${plural(Object.keys(removed).length, 'key')} removed`,
   ];
   return [
-    `${style.bold(visible(path))}: ${DONE_BY[method]}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
+    `${doneLine({ path, method }, style)}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
     ...cutLines(lines, width),
     ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_NAME_LENGTH)}`)),
-    ...(isWritten
-      ? [
-          style.dim(
-            'the hashes of the file have changed (SHA-256, AutoV2, CRC32); those of the tensors have not',
-          ),
-        ]
-      : []),
+    ...hashLines(method, 'file', style),
+  ];
+}
+
+function doneLine({ path, method }: Pick<EditResult, 'path' | 'method'>, style: Style): string {
+  return `${style.bold(visible(path))}: ${DONE_BY[method]}`;
+}
+
+/** Reminds of the hashes that a written edit changes. */
+function hashLines(method: EditResult['method'], of: 'file' | 'files', style: Style): string[] {
+  if (method !== 'rewritten' && method !== 'inPlace') return [];
+  const changed = `the hashes of the ${of} have changed (SHA-256, AutoV2, CRC32)`;
+  return [style.dim(`${changed}; those of the tensors have not`)];
+}
+
+function filesLines({ files }: FilesResult, style: Style): readonly string[] {
+  const written = files.find(({ method }) => method === 'rewritten');
+  return [
+    ...files.map((file) => doneLine(file, style)),
+    ...(written === undefined ? [] : hashLines(written.method, 'files', style)),
   ];
 }

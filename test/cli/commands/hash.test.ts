@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
+  copyFileSync,
   mkdirSync,
   readFileSync,
   realpathSync,
@@ -8,11 +9,12 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { hashFile } from '../../../src/file/verification/hash-file.js';
-import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { FILES } from '../../foreign/dduf/pipeline-files.js';
+import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import {
   type Entry,
   fileBytes,
@@ -225,6 +227,85 @@ describe('hash', () => {
     const { code, stderr } = await call(['hash', '--write', path]);
     expect(code).toBe(1);
     expect(stderr).toContain('SAFETENSORS_CHECKSUM_MISMATCH');
+  });
+
+  describe('--write of a folder', () => {
+    const [first, second] = Object.keys(TWO_SHARDS.shards) as [string, string];
+    const write = async (source: string, ...more: string[]) =>
+      JSON.parse(await printed(['hash', source, '--write', '--json', ...more]));
+
+    it('writes the digests of every shard, where verify finds them', async () => {
+      const folder = writeCheckpoint(TWO_SHARDS);
+      const paths = [first, second].map((name) => join(folder, name));
+      const before = paths.map((path) => readFileSync(path));
+      const { files } = await write(folder, '--dry-run');
+      expect(files.map(({ path }: { path: string }) => path)).toEqual(paths);
+      expect(files).toMatchObject([{ method: 'dryRun' }, { method: 'dryRun' }]);
+      expect(paths.map((path) => readFileSync(path))).toEqual(before);
+      const written = await write(folder);
+      expect(written.source).toBe(folder);
+      for (const [i, { method, set, removed, missing }] of written.files.entries()) {
+        expect({ method, set, removed, missing }).toEqual({
+          ...files[i],
+          method: 'rewritten',
+          path: undefined,
+        });
+      }
+      expect(await printed(['verify', folder])).toContain('digests (2 of 2 files)');
+      expect((await write(join(folder, 'model.safetensors.index.json'))).files).toMatchObject([
+        { method: 'none' },
+        { method: 'none' },
+      ]);
+    });
+
+    it('prints a line for each file', async () => {
+      const folder = writeCheckpoint(TWO_SHARDS);
+      const text = await printed(['hash', folder, '--write']);
+      expect(text.replaceAll(folder, 'FOLDER').split('\n')).toEqual([
+        `FOLDER/${first}: replaced by a new file`,
+        `FOLDER/${second}: replaced by a new file`,
+        'the hashes of the files have changed (SHA-256, AutoV2, CRC32); those of the tensors have not',
+        '',
+      ]);
+    });
+
+    it('writes the models of a pipeline', async () => {
+      const folder = temporaryPath('pipeline');
+      for (const [name, content] of Object.entries(FILES)) writeBelow(folder, name, content);
+      const { files } = await write(folder);
+      expect(files.map(({ path }: { path: string }) => relative(folder, path)).toSorted()).toEqual([
+        'text_encoder/model-00001-of-00002.safetensors',
+        'text_encoder/model-00002-of-00002.safetensors',
+        'unet/diffusion_pytorch_model.safetensors',
+      ]);
+      expect(await printed(['verify', folder])).toContain('digests (3 of 3 files)');
+    });
+
+    it('ends at a file that it cannot write, and prints those before', async () => {
+      const folder = writeCheckpoint(TWO_SHARDS);
+      const path = join(folder, second);
+      await write(path);
+      const bytes = readFileSync(path);
+      bytes[bytes.length - 1] = (bytes.at(-1) as number) ^ 1;
+      writeFileSync(path, bytes);
+      const { code, stdout, stderr } = await call(['hash', folder, '--write', '--json']);
+      expect(code).toBe(1);
+      expect(JSON.parse(stdout)).toMatchObject({
+        source: folder,
+        files: [{ path: join(folder, first), method: 'rewritten' }],
+      });
+      expect(JSON.parse(stderr)).toMatchObject({ code: 'SAFETENSORS_CHECKSUM_MISMATCH', path });
+      expect(readFileSync(path)).toEqual(bytes);
+    });
+
+    it('takes only safetensors', async () => {
+      const folder = temporaryPath('torch');
+      mkdirSync(folder);
+      copyFileSync('test/fixtures/torch/zip-state-dict.pt', join(folder, 'pytorch_model.bin'));
+      const { code, stderr } = await call(['hash', folder, '--write']);
+      expect(code).toBe(1);
+      expect(stderr).toContain('SAFETENSORS_FOREIGN_FORMAT');
+    });
   });
 
   it.each([

@@ -101,7 +101,7 @@ export async function valueDifferences(
   }, 0);
   let done = 0;
   const report = seldom(list.names.length, () => onProgress({ done, total, partial }));
-  await forEachAt(compared.length, { isRequested, isWhole }, async (index) => {
+  await forEachAt(compared.length, isRequested, total, async (index) => {
     const at = compared[index] as number;
     const name = list.names[at] as string;
     const { shape, elements, byteLength } = tensorFacts(first, name);

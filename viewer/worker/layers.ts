@@ -41,27 +41,29 @@ export interface LayersProgress extends Progress {
   readonly tensors: number;
 }
 
-/** Whole tensors at a time: with requests, waiting is most of the work. */
+/** Tensors at a time: with requests, waiting is most of the work. */
 const CONCURRENCY = { files: 1, requests: 6 };
 
-/** Samples at a time. They are short: those near each other are one request. */
-const SAMPLES = 24;
+/** Short ones at a time, up to so many bytes: those near each other are one request. */
+const SHORT = { most: 64, byteLength: 2 ** 21 };
 
 /** Of many tensors a report is long: it has a number of each. The first comes soon. */
 const REPORT = { firstMs: 120, ms: 300, tensorsPerMs: 50 };
 
-/** Runs work for every position, some at a time; a failure ends all. */
+/** Runs work for every position, some at a time, which reads `byteLength` bytes in all; a failure ends all. */
 export async function forEachAt(
   count: number,
-  { isRequested, isWhole }: { readonly isRequested: boolean; readonly isWhole: boolean },
+  isRequested: boolean,
+  byteLength: number,
   work: (at: number) => Promise<void>,
 ): Promise<void> {
   let next = 0;
   const worker = async () => {
     while (next < count) await work(next++);
   };
-  const workers = isWhole ? CONCURRENCY[isRequested ? 'requests' : 'files'] : SAMPLES;
-  await Promise.all(Array.from({ length: workers }, worker));
+  const short = Math.min(SHORT.most, (count * SHORT.byteLength) / byteLength);
+  const length = Math.max(CONCURRENCY[isRequested ? 'requests' : 'files'], short);
+  await Promise.all(Array.from({ length }, worker));
 }
 
 /** Calls after 120 ms, and then at most every 300 ms; for reports of many tensors less often. */
@@ -104,7 +106,7 @@ export async function layerStatistics(
   const report = seldom(names.length, () =>
     onProgress({ done, total, partial: columns, tensors: order.length }),
   );
-  await forEachAt(order.length, { isRequested: source.isRequested, isWhole }, async (index) => {
+  await forEachAt(order.length, source.isRequested, total, async (index) => {
     const at = order[index] as number;
     const name = names[at] as string;
     const { shape, elements } = tensorFacts(source, name);

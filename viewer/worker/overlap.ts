@@ -47,7 +47,8 @@ export async function overlap(
   const size = sampleSize(isRequested, Math.max(2, tensors.length));
   const cosines: (number | null)[] = [];
   let isSample = false;
-  await forEachAt(tensors.length, { isRequested, isWhole }, async (at) => {
+  const total = isWhole ? base.list.byteLength.reduce((sum, one) => sum + one, 0) : 0;
+  await forEachAt(tensors.length, isRequested, total, async (at) => {
     const name = tensors[at] as string;
     const { shape, elements } = tensorFacts(base, name);
     const axes = isWhole ? shape.map(wholeAxis) : sampleAxes(shape, size);

@@ -13,7 +13,17 @@ import {
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { OTHER_FILES, requireHere } from './split.js';
-import { DRY_RUN, FORCE, isDryRun, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
+import {
+  DIGESTS,
+  DRY_RUN,
+  FORCE,
+  isDigested,
+  isDryRun,
+  SELECTION,
+  SHARD_SIZE,
+  shardSizeOf,
+  write,
+} from './written.js';
 
 /** The target that stands for the standard output. */
 const STANDARD_OUTPUT = '-';
@@ -44,6 +54,8 @@ async function convertToOutput(
   const needless = OF_PATHS.find((name) => options[name] !== undefined);
   if (needless !== undefined)
     throw new UsageError(`--${needless} is for paths; - replaces nothing`);
+  if (isDigested(options))
+    throw new UsageError('--digests is for paths: - is written before all tensors are hashed');
   const isDry = isDryRun(options);
   if (stdout.isTerminal && !isDry) {
     throw new UsageError('expected the standard output to be a file or a pipe, found a terminal');
@@ -54,7 +66,7 @@ async function convertToOutput(
     reporting,
     options,
     target,
-    async ({ dryRun, overwrite, onProgress, ...selected }) => {
+    async ({ dryRun, overwrite, digests, onProgress, ...selected }) => {
       const { path } = await chosenAt(source, repositoryChoice(options), context.signal);
       const { convertStream } = await import('../../write/convert/convert-stream.js');
       const made = await convertStream(path, {
@@ -108,6 +120,7 @@ export const convertCommand: Command = {
       choices: ['hf'],
       help: 'of a GGUF model of the Llama family: names and rows as Transformers has them, and config.json in a folder',
     },
+    ...DIGESTS,
     ...FORCE,
     ...DRY_RUN,
   },

@@ -19,6 +19,7 @@ import { MODEL_OPTIONS, type ModelsResult, mergeModelsInto } from './merge-model
 import { formatRelativeSize, relativeSize } from './relative-size.js';
 import { type SavedResult, saveMerged } from './save-merged.js';
 import {
+  DIGESTS,
   DRY_RUN,
   deletedLines,
   FORCE,
@@ -159,6 +160,7 @@ export const mergeCommand: Command = {
       help: 'which model SOURCE is, if the adapter is for several: unet, transformer, te, te1, te2 or te3',
     },
     ...SHARD_SIZE,
+    ...DIGESTS,
     ...FORCE,
     ...DRY_RUN,
   },

@@ -4,7 +4,7 @@ import type { AnyCheckpoint } from '../../index.js';
 import type { SidecarFiles } from '../../write/checkpoint/sidecar-files.js';
 import { progressOn } from '../output/progress.js';
 import type { CommandContext, OptionValues } from './command.js';
-import { isDryRun, isForced, shardSizeOf, type WrittenResult } from './written.js';
+import { isDigested, isDryRun, isForced, shardSizeOf, type WrittenResult } from './written.js';
 
 /** What a merge writes, for `--json`. */
 export type SavedResult = Pick<
@@ -25,7 +25,8 @@ export async function saveMerged(
   try {
     const { saveCheckpoint } = await import('../../write/checkpoint/save.js');
     const { onProgress } = progress;
-    const saving = { maxShardSize: shardSizeOf(options), signal, onProgress, dryRun };
+    const digests = isDigested(options);
+    const saving = { maxShardSize: shardSizeOf(options), signal, onProgress, dryRun, digests };
     const place = { otherFiles, overwrite: isForced(options) };
     const saved = await saveCheckpoint(target, merged, saving, undefined, place);
     const { index, totalSize: byteLength, replaced, deleted } = saved;

@@ -14,6 +14,7 @@ import {
 } from './command.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import {
+  DIGESTS,
   DRY_RUN,
   FORCE,
   requirePath,
@@ -57,7 +58,15 @@ export const splitCommand: Command = {
     'folder may be that of the source: the new files replace the old ones. Other weight files in it are ' +
     'replaced only with --force.',
   example: 'split model.safetensors sharded --max-shard-size 5GB',
-  options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
+  options: {
+    ...SHARD_SIZE,
+    ...SELECTION,
+    ...OTHER_FILES,
+    ...REPOSITORY,
+    ...DIGESTS,
+    ...FORCE,
+    ...DRY_RUN,
+  },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = placeOf(from);
@@ -86,6 +95,7 @@ export const joinCommand: Command = {
     ...DUPLICATES,
     ...OTHER_FILES,
     ...REPOSITORY,
+    ...DIGESTS,
     ...FORCE,
     ...DRY_RUN,
   },

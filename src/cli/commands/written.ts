@@ -99,6 +99,18 @@ export const FORCE: CommandOptions = {
   force: { type: 'boolean', help: 'replace existing weight files' },
 };
 
+export const DIGESTS: CommandOptions = {
+  digests: {
+    type: 'boolean',
+    help: 'record the SHA-256 of every tensor in the metadata, where verify finds it',
+  },
+};
+
+/** Whether a command records the digests of the tensors that it writes. */
+export function isDigested(options: OptionValues): boolean {
+  return options['digests'] === true;
+}
+
 /** Whether a command may replace weights. */
 export function isForced(options: OptionValues): boolean {
   return options['force'] === true;
@@ -470,13 +482,16 @@ export async function write(
       onProgress: ReturnType<typeof progressOn>['onProgress'];
       dryRun: boolean;
       overwrite: boolean;
+      digests: boolean;
     },
   ) => Promise<WrittenOutcome>,
 ): Promise<void> {
   const progress = progressOn(context.stderr, label);
   const dryRun = isDryRun(options);
   const overwrite = isForced(options);
-  const choices = { signal: context.signal, onProgress: progress.onProgress, dryRun, overwrite };
+  const { onProgress } = progress;
+  const digests = isDigested(options);
+  const choices = { signal: context.signal, onProgress, dryRun, overwrite, digests };
   const run = (isPlan: boolean): Promise<WrittenOutcome & Unmatched> =>
     selecting(options, (selection) => work({ ...selection, ...choices, dryRun: isPlan }));
   await requireCast(context, options, source, () => run(true));

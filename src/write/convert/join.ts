@@ -23,7 +23,7 @@ interface JoinOptions
     DryRun,
     Pick<
       RewriteOptions<never>,
-      'overwrite' | 'signal' | 'onProgress' | 'filenamePattern' | 'variant'
+      'overwrite' | 'digests' | 'signal' | 'onProgress' | 'filenamePattern' | 'variant'
     > {}
 
 /**

@@ -11,6 +11,7 @@ import {
   nearHint,
   UsageError,
 } from './commands/command.js';
+import { folderOfModelsHint } from './commands/folder-of-models.js';
 import { commandNamed, loadCommands } from './load-command.js';
 import type { Output } from './output/output.js';
 import { type Style, styleOf } from './output/style.js';
@@ -49,7 +50,8 @@ export async function run(args: readonly string[], given: CommandContext): Promi
     return await dispatch(args, command, context);
   } catch (error) {
     if (context.signal.aborted && !(error instanceof InterruptedError)) return FAILED;
-    return report(error, args, command && { name, options: command.options }, context);
+    const hint = await folderOfModelsHint(Object(error), context.signal);
+    return report(error, hint, args, command && { name, options: command.options }, context);
   }
 }
 
@@ -120,9 +122,10 @@ interface CalledCommand {
   readonly options: CommandOptions;
 }
 
-/** Reports an error on stderr, in one line of text or of JSON. Returns the exit code. */
+/** Reports an error and a hint on stderr, in one line of text or of JSON. Returns the exit code. */
 function report(
   error: unknown,
+  hint: string,
   args: readonly string[],
   command: CalledCommand | undefined,
   { stderr }: CommandContext,
@@ -131,7 +134,7 @@ function report(
   const isUsage = error instanceof UsageError;
   const result: ErrorResult = {
     code: typeof code === 'string' ? code : null,
-    message: messageOf(error, command?.options),
+    message: messageOf(error, command?.options) + hint,
     ...(typeof path === 'string' ? { path } : {}),
     ...(typeof tensor === 'string' ? { tensor } : {}),
     ...(args.includes('--verbose') && !isUsage ? { stack: linesOf(stack) } : {}),

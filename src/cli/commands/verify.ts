@@ -18,6 +18,7 @@ import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { type ForeignChoices, openSource, pathOf } from '../sources/open-source.js';
 import { advised } from './advice.js';
 import { type Command, printResult, UsageError } from './command.js';
+import { folderOfModelsHint } from './folder-of-models.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
@@ -184,9 +185,12 @@ export const verifyCommand: Command = {
         ? verifyAddress(source, { signal, headersOnly, values }, choice, foreign)
         : verify(path, { ...foreign, ...choice, against, values, headersOnly, signal, onProgress });
     const report = await verifying.finally(() => progress.end());
-    const problems = report.problems.map(({ advice, ...problem }) => {
-      return { ...problem, message: advised(verifyCommand.options, problem.message, advice) };
-    });
+    const problems: VerifyResult['problems'][number][] = [];
+    for (const { advice, ...problem } of report.problems) {
+      const message = advised(verifyCommand.options, problem.message, advice);
+      const hint = await folderOfModelsHint({ code: problem.code, path }, signal);
+      problems.push({ ...problem, message: message + hint });
+    }
     printResult<VerifyResult>(context, options, { source, ...report, problems }, verifyLines);
     return report.ok ? 'done' : 'no';
   },

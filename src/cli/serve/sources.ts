@@ -5,12 +5,12 @@ import { basename, join, resolve } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { indexesAmong, isSafetensorsName, SHARD_NUMBER } from '../../file/shards/file-choice.js';
-import { isDdufName, PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { isDdufName } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/file-problems.js';
-import { isDistributed } from '../../file/shards/incomplete-models.js';
-import { hasWeightsExtension, hasWeightsName } from '../../file/shards/shard-paths.js';
+import { hasWeightsExtension } from '../../file/shards/shard-paths.js';
 import { realPath, statAnything } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../work/work.js';
+import { hasPieces, isPipelineFolder, weightsIn } from '../sources/model-folders.js';
 import { distributedFile, isRemote, localPath } from '../sources/open-source.js';
 import { openVirtualFile, openVirtualPipeline } from '../sources/virtual-file.js';
 import {
@@ -58,7 +58,7 @@ async function modelsBelow(
   for (const folder of folders) {
     const isComponent = pipeline !== undefined && folder.path.startsWith(pipeline);
     if (isComponent) continue;
-    if (folder.files.some((file) => file.name === PIPELINE_FILE)) pipeline = join(folder.path, '/');
+    if (isPipelineFolder(folder)) pipeline = join(folder.path, '/');
     await search.look(folder, folder.name === '' ? name : `${name}/${folder.name}`);
   }
   return search;
@@ -81,8 +81,8 @@ class Search implements ServedModels {
 
   async look(folder: WalkedFolder, label: string): Promise<void> {
     if (await this.#lookAtPieces(folder, label)) return;
-    const weights = folder.files.filter(({ name }) => hasWeightsName(name) || isDdufName(name));
-    const isPipeline = folder.files.some((file) => file.name === PIPELINE_FILE);
+    const weights = weightsIn(folder);
+    const isPipeline = isPipelineFolder(folder);
     if (weights.length === 0 && !isPipeline) return;
     try {
       const found = await modelsAt(label, folder.path, this.#choice, this.#signal);
@@ -104,9 +104,9 @@ class Search implements ServedModels {
   }
 
   /** Adds the distributed checkpoint in a folder. Returns whether there is one, valid or not. */
-  async #lookAtPieces({ path, files }: WalkedFolder, label: string): Promise<boolean> {
-    if (this.#choice.variant !== undefined) return false;
-    if (!isDistributed(files.map(({ name }) => name))) return false;
+  async #lookAtPieces(folder: WalkedFolder, label: string): Promise<boolean> {
+    if (this.#choice.variant !== undefined || !hasPieces(folder)) return false;
+    const { path } = folder;
     const list = await distributedFile(path);
     if (list === undefined) return false;
     if (this.#foreign++ < MAX_FOREIGN) await this.#lookAtForeign(path, label, list);

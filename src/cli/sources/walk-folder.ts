@@ -55,9 +55,13 @@ type Found = 'file' | 'folder' | { readonly reason: string } | undefined;
  *
  * @throws Error Node's own for a folder that cannot be listed; folders below it are skipped instead; `signal.reason`
  */
-export async function walkFolder(path: string, signal: AbortSignal): Promise<WalkedFolders> {
+export async function walkFolder(
+  path: string,
+  signal: AbortSignal,
+  maxDepth: number = MAX_DEPTH,
+): Promise<WalkedFolders> {
   const isInside = await runAsync(insideOf(path), signal);
-  const walk = new Walk(await realpath(path), isInside, signal);
+  const walk = new Walk(await realpath(path), isInside, maxDepth, signal);
   await walk.list(path, '', 0);
   return walk;
 }
@@ -67,12 +71,14 @@ class Walk implements WalkedFolders {
   readonly skipped: SkippedPath[] = [];
   readonly #root: string;
   readonly #isInside: InsideTest;
+  readonly #maxDepth: number;
   readonly #signal: AbortSignal;
   #entryCount = 0;
 
-  constructor(root: string, isInside: InsideTest, signal: AbortSignal) {
+  constructor(root: string, isInside: InsideTest, maxDepth: number, signal: AbortSignal) {
     this.#root = root;
     this.#isInside = isInside;
+    this.#maxDepth = maxDepth;
     this.#signal = signal;
   }
 
@@ -97,7 +103,7 @@ class Walk implements WalkedFolders {
     for (const one of below) {
       if (this.#entryCount > MAX_ENTRIES) return;
       const path = join(folder, one);
-      if (depth === MAX_DEPTH) this.#skip(path, `more than ${MAX_DEPTH} folders deep`);
+      if (depth === this.#maxDepth) this.#skip(path, `more than ${depth} folders deep`);
       else await this.#listBelow(path, name === '' ? one : `${name}/${one}`, depth + 1);
     }
   }

@@ -1,12 +1,11 @@
 /** Recipes of merges: the library's own form, and mergekit's. */
 
-import { nearNames } from '../../errors/near-names.js';
 import type { TensorSource } from '../../file/source/tensor-source.js';
 import type { Dtype } from '../../header/dtype.js';
-import { dtypeOfOtherName } from '../../header/dtype-names.js';
+import { dtypeOfOtherName, TORCH_DTYPES } from '../../header/dtype-names.js';
 import { isCastSource } from '../../tensor/float32/cast.js';
 import type { MergeDtype } from '../values.js';
-import { invalidRecipe, recipeError } from './errors.js';
+import { invalidRecipe, nearHint, recipeError } from './errors.js';
 import { METHODS, type MergeMethod, type Method } from './methods/methods.js';
 import { type Parameters, type ParameterValue, parseParameter } from './parameters.js';
 
@@ -127,6 +126,17 @@ const KEYS: Readonly<Record<Level, Readonly<Record<string, string | null>>>> = {
   source: { source: 'model', layers: 'layer_range' },
 };
 
+/** Keys of the method, in both forms. */
+const METHOD_KEYS = ['method', 'merge_method'];
+
+/** Methods of mergekit that are not those with the most similar names. */
+const OTHER_METHODS: readonly unknown[] = ['nuslerp', 'della_linear'];
+
+/** Names of the dtypes that merged weights may have. */
+const DTYPE_NAMES = Object.entries(TORCH_DTYPES)
+  .filter(([dtype]) => isCastSource(dtype as Dtype))
+  .flat();
+
 const OTHER_FORM = "the recipe mixes the library's keys with those of mergekit";
 
 /** Parsed members of an object in a recipe. */
@@ -161,10 +171,20 @@ class RecipeParser {
     const name = mergekits ?? method;
     if (typeof name !== 'string' || !Object.hasOwn(METHODS, name)) {
       const key = this.#isMergekits ? 'merge_method' : 'method';
-      const names = Object.keys(METHODS).join(', ');
-      throw invalidRecipe(`one of ${names}`, { key, path }, name);
+      if (name === undefined) this.#requireMethodKey();
+      const names = Object.keys(METHODS);
+      const hint = OTHER_METHODS.includes(name) ? '' : nearHint(name, names);
+      throw invalidRecipe(`one of ${names.join(', ')}`, { key, path }, name, hint);
     }
     this.#methodName = name as MergeMethod;
+  }
+
+  /** Throws for a misspelt key of the method. */
+  #requireMethodKey(): void {
+    for (const key of Object.keys(this.#recipe)) {
+      const hint = nearHint(key, METHOD_KEYS);
+      if (hint !== '') this.#fail(`${key} is not supported${hint}`);
+    }
   }
 
   parse(): Recipe {
@@ -331,11 +351,9 @@ class RecipeParser {
       this.#isMergekits ? mergekits : own === 'tokenizerOptions' ? null : own,
     );
     const known = [...names, ...parameters].filter((name) => name !== null);
-    const [near] = nearNames(given, known);
-    const hint = near === undefined ? '' : `; did you mean ${near}?`;
     // In mergekit's form, only parameters depend on the method.
     const method = this.#isMergekits && level !== undefined ? '' : ` with ${this.#methodName}`;
-    this.#fail(`${at} is not supported${method}${hint}`);
+    this.#fail(`${at} is not supported${method}${nearHint(given, known)}`);
   }
 
   #layers(layers: unknown, key: string): readonly [first: number, end: number] {
@@ -357,7 +375,11 @@ class RecipeParser {
       const dtype = typeof given === 'string' ? dtypeOfOtherName(given) : undefined;
       if (dtype !== undefined && isCastSource(dtype)) return dtype;
       const own = (this.#isMergekits ? KEYS.recipe[key] : key) as string;
-      throw invalidRecipe('F64, F32, F16 or BF16', { key: own, path: this.#path }, given);
+      // A known dtype is no misspelt one, and float8 is not float64.
+      const digits = String(given).replaceAll(/\D/g, '');
+      const names = DTYPE_NAMES.filter((name) => name.replaceAll(/\D/g, '').endsWith(digits));
+      const hint = dtype === undefined ? nearHint(given, names) : '';
+      throw invalidRecipe('F64, F32, F16 or BF16', { key: own, path: this.#path }, given, hint);
     });
     return last ?? first ?? null;
   }
@@ -369,7 +391,9 @@ class RecipeParser {
       if (tokenizer !== undefined) this.#fail('the recipe has tokenizer_source and tokenizer');
       const { source, ...others } = this.#object(options, 'tokenizer') as Record<string, unknown>;
       const [other] = Object.keys(others);
-      if (other !== undefined) this.#fail(`tokenizer.${other} is not supported`);
+      if (other !== undefined) {
+        this.#fail(`tokenizer.${other} is not supported${nearHint(other, ['source'])}`);
+      }
       if (source == null) this.#fail('tokenizer.source is missing');
       tokenizer = source;
     }
@@ -378,7 +402,9 @@ class RecipeParser {
     const known = this.#sources.length;
     const model = this.#model(tokenizer, 'tokenizer');
     if (model === known) {
-      this.#fail('the model of the tokenizer is not in the recipe; list it among the models');
+      const hint = nearHint(tokenizer, ['base', 'union']);
+      const list = hint === '' ? '; list it among the models' : hint;
+      this.#fail(`the model of the tokenizer is not in the recipe${list}`);
     }
     return model;
   }

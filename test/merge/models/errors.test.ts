@@ -31,6 +31,8 @@ describe('a recipe is invalid', () => {
   it.each<[string, object]>([
     ['method must be one of linear, slerp', { models: [] }],
     ['found "karcher"', { merge_method: 'karcher', models: [] }],
+    ['merge_metod is not supported; did you mean merge_method?', { merge_metod: 'slerp' }],
+    ['methode is not supported; did you mean method?', { methode: 'slerp', models: [] }],
     ['found "constructor"', { method: 'constructor', models: [] }],
     ['either models or slices', { method: 'linear' }],
     ['either models or slices', { ...LINEAR, slices: [] }],
@@ -70,6 +72,14 @@ describe('a recipe is invalid', () => {
     ['the model of the tokenizer is not in the recipe; list it', { ...LINEAR, tokenizer: 'other' }],
     ['dtype must be F64, F32, F16 or BF16', { ...LINEAR, dtype: 'F8_E4M3' }],
     ['outDtype must be', { ...LINEAR, outDtype: 'float' + '8' }],
+    [
+      'the model of the tokenizer is not in the recipe; did you mean union?',
+      { ...LINEAR, tokenizer: 'unoin' },
+    ],
+    [
+      'tokenizer.sourec is not supported; did you mean source?',
+      { ...MERGEKITS, tokenizer: { sourec: 'union' } },
+    ],
     ['seed must be an integer', { ...LINEAR, seed: -1 }],
     [
       'models[0].weight must be a number',
@@ -162,6 +172,21 @@ describe('a recipe is invalid', () => {
       code: 'SAFETENSORS_INVALID_RECIPE',
       message: expect.stringContaining(message),
     });
+  });
+
+  it.each<[string, object]>([
+    ['found "karcher"', { merge_method: 'karcher', models: [] }],
+    ['found "nuslerp"', { merge_method: 'nuslerp', models: [] }],
+    ['found "slrep"; did you mean slerp?', { merge_method: 'slrep', models: [] }],
+    ['found "dare-ties"; did you mean dare_ties?', { method: 'dare-ties', models: [] }],
+    ['found "flaot16"; did you mean float16?', { ...LINEAR, dtype: 'flaot16' }],
+    ['found "bfloat"; did you mean bfloat16?', { ...MERGEKITS, dtype: 'bfloat' }],
+    ['found "float8"', { ...LINEAR, dtype: 'float8' }],
+    ['found "F8_E4M3"', { ...LINEAR, dtype: 'F8_E4M3' }],
+  ])('%s, at the end of the message', async (end, recipe) => {
+    const error = await mergeModels(recipe as MergeModelsRecipe).catch((one: unknown) => one);
+    expect(Object(error).code).toBe('SAFETENSORS_INVALID_RECIPE');
+    expect(Object(error).message.slice(-end.length)).toBe(end);
   });
 });
 

@@ -66,7 +66,7 @@ export type {
   CheckpointDifference,
   CompareOptions,
 } from './inspect/values/checkpoint-difference.js';
-export type { TensorDifference } from './inspect/values/difference.js';
+export type { CompareTensorsOptions, TensorDifference } from './inspect/values/difference.js';
 export type { Statistics } from './inspect/values/running-statistics.js';
 export type { Histogram, ValueWindows } from './inspect/values/statistics.js';
 export type { SliceableTensor } from './inspect/values/tensor-values.js';

@@ -16,8 +16,8 @@ const TENSORS: Readonly<Record<string, readonly [number[], number[], number[], n
   unchanged: [[1, 2], [1, 2], [3, 4], null],
   broken: [[1, 1, 1, 1], [2, none, 1, 1], [3, 5, infinite, 1], 1],
   only_broken: [[1], [none], [2], null],
-  // The square is infinite.
-  huge: [[0, 0], [1e200, 1], [1, 1], null],
+  // The square of the change is infinite as a double.
+  huge: [[0, 0], [1e200, 1], [1, 1], Math.SQRT1_2],
 };
 
 async function opened(model: 0 | 1 | 2): Promise<Source> {

@@ -1,6 +1,7 @@
 /** Direction of the changes of two models. */
 
-import { valueNumbers } from 'safetensors-mmap/inspect';
+import type { Tensor } from 'safetensors-mmap';
+import { compareTensors } from 'safetensors-mmap/inspect';
 import { wholeAxis } from '../selection.js';
 import { forEachAt } from './layers.js';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';
@@ -9,29 +10,9 @@ import { part, tensorFacts } from './values.js';
 
 /** What is known of tensors that both models changed. */
 export interface Overlap {
-  /** Cosine similarity of a − base and b − base, by tensor; null where it is undefined or overflows. */
+  /** Cosine similarity of a − base and b − base, by tensor; null where one is 0. */
   readonly cosines: readonly (number | null)[];
   readonly isSample: boolean;
-}
-
-/** The cosine of two changes, of values that are finite in all three; null where a change is 0, or squares overflow. */
-function cosineOfChanges(
-  base: ArrayLike<number>,
-  a: ArrayLike<number>,
-  b: ArrayLike<number>,
-): number | null {
-  let [dot, squaresA, squaresB] = [0, 0, 0];
-  for (let i = 0; i < base.length; i++) {
-    const from = base[i] as number;
-    const [changeA, changeB] = [(a[i] as number) - from, (b[i] as number) - from];
-    if (!Number.isFinite(changeA) || !Number.isFinite(changeB)) continue;
-    dot += changeA * changeB;
-    squaresA += changeA * changeA;
-    squaresB += changeB * changeB;
-  }
-  const cosine = dot / (Math.sqrt(squaresA) * Math.sqrt(squaresB));
-  const isDefined = [cosine, squaresA, squaresB].every(Number.isFinite);
-  return isDefined ? Math.min(1, Math.max(-1, cosine)) : null;
 }
 
 /** Compares tensors that all three have with one shape: samples, or all values. */
@@ -53,13 +34,10 @@ export async function overlap(
     const { shape, elements } = tensorFacts(base, name);
     const axes = isWhole ? shape.map(wholeAxis) : sampleAxes(shape, size);
     isSample ||= selectedElements(axes) < elements;
-    const values = async (source: Source) => valueNumbers(await part(source, name, axes, signal));
-    const [of, a, b] = await Promise.all([
-      values(sources[0]),
-      values(sources[1]),
-      values(sources[2]),
-    ]);
-    cosines[at] = cosineOfChanges(of, a, b);
+    const parts = sources.map((source) => part(source, name, axes, signal));
+    const [from, a, b] = (await Promise.all(parts)) as [Tensor, Tensor, Tensor];
+    const { cosineOfChanges = null } = await compareTensors(a, b, { base: from, signal });
+    cosines[at] = cosineOfChanges;
   });
   return { cosines, isSample };
 }

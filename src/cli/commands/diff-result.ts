@@ -9,7 +9,7 @@ import {
 import { progressOn } from '../output/progress.js';
 import { dequantizedModel, logicalModel } from '../sources/logical.js';
 import { isPipeline, type OpenedSource, requireModel } from '../sources/open-source.js';
-import { type CommandContext, CommandError, jsonNumber } from './command.js';
+import { type CommandContext, jsonNumber } from './command.js';
 
 export const ORDERS = ['offset', 'name', 'relative'] as const;
 
@@ -21,6 +21,11 @@ export interface ChangedTensor extends Omit<ComparedTensor, 'values'> {
   };
   /** With `--base`: how A and B differ from it; null for the same tensor. */
   readonly fromBase?: readonly [a: FromBase | null, b: FromBase | null];
+  /**
+   * With `--base` and `--values`, for tensors of one shape in all three: cosine similarity of the changes of A and B;
+   * null if one of them has none.
+   */
+  readonly cosineOfChanges?: number | null;
 }
 
 /** The change of a tensor since the common base. */
@@ -53,6 +58,8 @@ export interface DiffResult {
   /** With `--base`: names that are the same in A and B, and not in the base. */
   readonly base?: string;
   readonly changedAlike?: readonly string[];
+  /** With `--base` and `--values`: of the changes of all tensors together. */
+  readonly cosineOfChanges?: number | null;
   /** With `--tree`. */
   readonly layers?: readonly LayerRow[];
 }
@@ -69,7 +76,7 @@ export interface Comparison {
 type Compared = AnyCheckpoint | { readonly models: ReadonlyMap<string, AnyCheckpoint> };
 
 /** Two models, or two pipelines. */
-async function comparedPair(
+export async function comparedPair(
   a: OpenedSource,
   b: OpenedSource,
   comparison: Comparison,
@@ -109,7 +116,7 @@ async function comparedModels(
 }
 
 /** The dequantized view of a model; null without quantized weights. */
-async function viewOf(
+export async function viewOf(
   checkpoint: AnyCheckpoint,
   signal: AbortSignal,
 ): Promise<AnyCheckpoint | null> {
@@ -185,61 +192,6 @@ function inJson({ values, ...changed }: ComparedTensor): ChangedTensor {
 /** A difference as a number, for sorting; JSON has infinity as text. */
 function relativeOf({ values }: ChangedTensor): number {
   return values?.relative === undefined || values.relative === null ? -1 : Number(values.relative);
-}
-
-/**
- * Requires the base to have a tensor name of A or B, whatever the filter, before tensors are read.
- *
- * @throws CommandError `UNRELATED_BASE`
- */
-export async function requireCommonBase(
-  base: string,
-  [openedBase, ...sides]: readonly [OpenedSource, OpenedSource, OpenedSource],
-  comparison: Comparison,
-  signal: AbortSignal,
-): Promise<void> {
-  for (const side of sides) {
-    const [a, b] = await comparedPair(openedBase, side, comparison, signal);
-    const { changed, unchanged } = await compare(a, b, { bytes: false, signal });
-    if (changed.length + unchanged > 0) return;
-  }
-  throw new CommandError(
-    'UNRELATED_BASE',
-    `${base}: no tensor in common with A or B; pass the model that both come from as --base`,
-  );
-}
-
-/** The changes of A and B since their common base. */
-export async function sinceBase(
-  found: Omit<DiffResult, 'a' | 'b' | 'same'>,
-  base: string,
-  [openedBase, ...sides]: readonly [OpenedSource, OpenedSource, OpenedSource],
-  comparison: Comparison,
-  context: CommandContext,
-): Promise<Omit<DiffResult, 'a' | 'b' | 'same'>> {
-  const changes: Map<string, FromBase>[] = [];
-  for (const side of sides) {
-    const since = await compareOpened([openedBase, side], comparison, context);
-    const changed = new Map<string, FromBase>();
-    for (const name of since.added) changed.set(name, { changed: 'added' });
-    for (const name of since.removed) changed.set(name, { changed: 'removed' });
-    for (const { name, values, ...one } of since.changed) {
-      const { relative } = values ?? {};
-      changed.set(name, { changed: one.changed, ...(relative === undefined ? {} : { relative }) });
-    }
-    changes.push(changed);
-  }
-  const [ofA, ofB] = changes as [Map<string, FromBase>, Map<string, FromBase>];
-  const different = new Set([...found.added, ...found.removed]);
-  for (const { name } of found.changed) different.add(name);
-  return {
-    ...found,
-    base,
-    changed: found.changed.map((one) => {
-      return { ...one, fromBase: [ofA.get(one.name) ?? null, ofB.get(one.name) ?? null] as const };
-    }),
-    changedAlike: [...ofA.keys()].filter((name) => ofB.has(name) && !different.has(name)),
-  };
 }
 
 /** The part of a name that stands for its layer: up to the first number, else without the last part. */

@@ -3,20 +3,13 @@
 import { namesTest } from '../sources/glob.js';
 import { type OpenedSource, openSource } from '../sources/open-source.js';
 import { type Command, optionValues, printResult, requireChoice, UsageError } from './command.js';
-import {
-  compareOpened,
-  type DiffResult,
-  inOrder,
-  layersOf,
-  ORDERS,
-  requireCommonBase,
-  sinceBase,
-} from './diff-result.js';
+import { compareOpened, type DiffResult, inOrder, layersOf, ORDERS } from './diff-result.js';
 import { FILTER, nothingChosen } from './filter-option.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { diffLines } from './format-diff.js';
 import { RAW } from './raw.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
+import { requireCommonBase, sinceBase } from './since-base.js';
 
 export const diffCommand: Command = {
   summary: 'Compare two files or checkpoints',
@@ -49,7 +42,7 @@ export const diffCommand: Command = {
     base: {
       type: 'string',
       value: 'SOURCE',
-      help: 'the checkpoint that both come from; with --values, show how far each is from it',
+      help: 'the checkpoint that both come from; with --values, show how far each is from it, and the cosine similarity of the two changes',
     },
     ...RAW,
     ...REPOSITORY,

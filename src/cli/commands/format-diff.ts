@@ -4,6 +4,7 @@ import { formatInteger, plural } from '../../inspect/format.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
+import { widthOf } from '../output/width.js';
 import type { ChangedTensor, DiffResult, FromBase, LayerRow } from './diff-result.js';
 
 const SHOWN_DIFFERENCE_DIGITS = 4;
@@ -49,18 +50,41 @@ function changeText({ changed, dtype, shape }: ChangedTensor): string {
   return parts.length === 0 ? changed : parts.join(', ');
 }
 
+/** The cosine of two changes; a dash where one of them is zero. */
+function cosineText(cosine: number | null): string {
+  return cosine === null ? '–' : shownValue(cosine);
+}
+
+/** The table of changed tensors, with the cosines of the changes since a base if they fit. */
 function changedLines(
   changed: readonly ChangedTensor[],
   style: Style,
   width: number | null,
 ): string[] {
   if (changed.length === 0) return [];
+  const hasCosines = changed.some(({ cosineOfChanges }) => cosineOfChanges !== undefined);
+  if (hasCosines) {
+    const lines = tableOf(changed, true, (text) => text, width);
+    if (width === null || lines.every((line) => widthOf(line) <= width)) {
+      return tableOf(changed, true, style.dim, width);
+    }
+  }
+  return tableOf(changed, false, style.dim, width);
+}
+
+function tableOf(
+  changed: readonly ChangedTensor[],
+  hasCosines: boolean,
+  markTitles: (text: string) => string,
+  width: number | null,
+): string[] {
   const hasValues = changed.some(({ values }) => values !== undefined);
   const hasBase = changed.some(({ fromBase }) => fromBase !== undefined);
   const columns: Column[] = [
     { title: 'changed', gives: true },
     { title: 'what' },
     ...(hasBase ? [{ title: 'from base' }] : []),
+    ...(hasCosines ? [{ title: 'change cosine', align: 'right' } as const] : []),
     ...(hasValues
       ? ([
           { title: 'differing', align: 'right' },
@@ -74,13 +98,15 @@ function changedLines(
     const { values, fromBase } = one;
     const row = [visible(one.name, SHOWN_NAME_LENGTH), changeText(one)];
     if (fromBase !== undefined) row.push(fromBaseText(fromBase));
+    const { cosineOfChanges } = one;
+    if (hasCosines) row.push(cosineOfChanges === undefined ? '' : cosineText(cosineOfChanges));
     if (!hasValues) return row;
     if (values === undefined) return [...row, '', '', '', ''];
     const counts = `${formatInteger(Number(values.differing))} of ${formatInteger(Number(values.elements))}`;
     const { maxError, relative, cosine } = values;
     return [...row, counts, ...[maxError, relative, cosine].map(shownValue)];
   });
-  return tableLines(columns, rows, width, style.dim);
+  return tableLines(columns, rows, width, markTitles);
 }
 
 export function diffLines(
@@ -90,6 +116,7 @@ export function diffLines(
   width: number | null,
 ): readonly string[] {
   const { added, removed, changed, unchanged, same, changedAlike = [], layers } = result;
+  const { cosineOfChanges } = result;
   const name = (text: string): string => visible(text, SHOWN_NAME_LENGTH);
   const counts = [
     `${formatInteger(added.length)} added`,
@@ -113,5 +140,8 @@ export function diffLines(
     same
       ? `no difference${isQuick ? ' in names, dtypes and shapes' : ''}; ${plural(unchanged, 'tensor')}`
       : counts.join(', '),
+    ...(same || cosineOfChanges === undefined
+      ? []
+      : [`cosine of all changes from the base: ${cosineText(cosineOfChanges)}`]),
   ];
 }

@@ -1,14 +1,11 @@
 /** Compares the values of two tensors of one shape. */
 
-import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
+import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { cut } from '../../work/byte-ranges.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
-import { factorOf, isOrdinarySum, LOWEST_LEVEL, levelOf, raised } from './scaled.js';
+import { Changes } from './changes.js';
+import { addPairs, emptySums } from './pair-sums.js';
 import { alikeWindows, requireTensor, type SliceableTensor } from './tensor-values.js';
-
-/** Elements to add up at a time: one NaN or infinity among them slows all of them. */
-const BLOCK = 2 ** 12;
 
 /** Differences of two tensors; C64 counts real and imaginary parts separately. */
 export interface TensorDifference {
@@ -25,151 +22,23 @@ export interface TensorDifference {
   readonly relative: number | null;
   /** Cosine similarity of the values that are finite in both; null if one side has only zeros. */
   readonly cosine: number | null;
+  /**
+   * With `base`: cosine similarity of a − base and b − base, of the values that are finite in all three; null if one
+   * side has no change.
+   */
+  readonly cosineOfChanges?: number | null;
 }
 
-/** Sums over pairs of values. */
-interface Sums {
-  differing: number;
-  /** Pairs that have an error. */
-  compared: number;
-  maxError: number;
-  readonly products: Products;
+/** Options of {@link compareTensors}. */
+export interface CompareTensorsOptions extends TransferOptions {
+  /** The tensor that both come from, of the same shape. */
+  readonly base?: SliceableTensor | undefined;
 }
 
-/** Sums of the errors' squares, of the values' squares and of products, in units of the levels of their factors. */
-interface Powers {
-  readonly squares: number;
-  readonly dot: number;
-  readonly squaresA: number;
-  readonly squaresB: number;
-  /** Of the errors, of the first and of the second values. */
-  readonly levels: readonly [error: number, a: number, b: number];
-}
-
-/** Adds up sums of any levels. */
-class Products {
-  #sum: Powers = {
-    ...{ squares: 0, dot: 0, squaresA: 0, squaresB: 0 },
-    levels: [LOWEST_LEVEL, LOWEST_LEVEL, LOWEST_LEVEL],
-  };
-
-  add(other: Powers): void {
-    const [error, a, b] = this.#sum.levels.map((level, i) =>
-      Math.max(level, other.levels[i] as number),
-    ) as [number, number, number];
-    const [one, two] = [this.#sum, other].map(({ levels: [ownError, ownA, ownB], ...sums }) => ({
-      squares: raised(sums.squares, 2 * (ownError - error)),
-      dot: raised(sums.dot, ownA - a + ownB - b),
-      squaresA: raised(sums.squaresA, 2 * (ownA - a)),
-      squaresB: raised(sums.squaresB, 2 * (ownB - b)),
-    })) as [Omit<Powers, 'levels'>, Omit<Powers, 'levels'>];
-    this.#sum = {
-      squares: one.squares + two.squares,
-      dot: one.dot + two.dot,
-      squaresA: one.squaresA + two.squaresA,
-      squaresB: one.squaresB + two.squaresB,
-      levels: [error, a, b],
-    };
-  }
-
-  result(): Pick<TensorDifference, 'relative' | 'cosine'> {
-    const { squares, dot, squaresA, squaresB, levels } = this.#sum;
-    const [error, a] = levels;
-    const norms = Math.sqrt(squaresA) * Math.sqrt(squaresB);
-    return {
-      relative: squaresA === 0 ? null : raised(Math.sqrt(squares) / Math.sqrt(squaresA), error - a),
-      cosine: norms === 0 ? null : Math.min(1, Math.max(-1, dot / norms)),
-    };
-  }
-}
+const COMPARE_OPTIONS: OptionNames<CompareTensorsOptions> = { ...TRANSFER_OPTIONS, base: true };
 
 function isBigInteger({ dtype }: Tensor): boolean {
   return dtype === 'I64' || dtype === 'U64';
-}
-
-/** Whether no value needs more than 32 bits. */
-function isNarrow(values: ArrayLike<number>): boolean {
-  return (values as Float32Array).BYTES_PER_ELEMENT <= 4;
-}
-
-/** Adds the pairs [begin, end). */
-function addPairs(
-  sums: Sums,
-  x: ArrayLike<number>,
-  y: ArrayLike<number>,
-  begin: number,
-  end: number,
-): void {
-  let [differing, maxError, squares, dot, squaresA, squaresB] = [0, 0, 0, 0, 0, 0];
-  for (let i = begin; i < end; i++) {
-    const p = x[i] as number;
-    const q = y[i] as number;
-    const error = Math.abs(p - q);
-    if (error !== 0) {
-      differing++;
-      if (error > maxError) maxError = error;
-      squares += error * error;
-    }
-    dot += p * q;
-    squaresA += p * p;
-    squaresB += q * q;
-  }
-  // An infinity or NaN among the values makes the sums infinite or NaN. Only doubles can be so extreme that their
-  // squares are inexact.
-  const isWide = !(isNarrow(x) && isNarrow(y));
-  const isOrdinary = isWide
-    ? [squaresA, squaresB].every(isOrdinarySum) && (maxError === 0 || isOrdinarySum(squares))
-    : Number.isFinite(squaresA + squaresB);
-  if (!isOrdinary) {
-    addUnusualPairs(sums, x, y, begin, end);
-    return;
-  }
-  sums.differing += differing;
-  sums.compared += end - begin;
-  sums.maxError = Math.max(sums.maxError, maxError);
-  const errorLevel = maxError === 0 ? LOWEST_LEVEL : 0;
-  sums.products.add({ squares, dot, squaresA, squaresB, levels: [errorLevel, 0, 0] });
-}
-
-/** Adds the pairs [begin, end) when some are NaN, infinite or extreme: several times as slow. */
-function addUnusualPairs(
-  sums: Sums,
-  x: ArrayLike<number>,
-  y: ArrayLike<number>,
-  begin: number,
-  end: number,
-): void {
-  let [mostError, mostA, mostB] = [0, 0, 0];
-  for (let i = begin; i < end; i++) {
-    const p = x[i] as number;
-    const q = y[i] as number;
-    if (p !== q && !(Number.isNaN(p) && Number.isNaN(q))) sums.differing++;
-    const error = Math.abs(p - q);
-    // Skips NaN and equal infinities.
-    if (!Number.isNaN(error)) {
-      sums.compared++;
-      if (error > sums.maxError) sums.maxError = error;
-    }
-    if (Number.isFinite(p) && Number.isFinite(q)) {
-      mostError = Math.max(mostError, error);
-      mostA = Math.max(mostA, Math.abs(p));
-      mostB = Math.max(mostB, Math.abs(q));
-    }
-  }
-  const [error, a, b] = [levelOf(mostError), levelOf(mostA), levelOf(mostB)];
-  const [factor, factorA, factorB] = [factorOf(error), factorOf(a), factorOf(b)];
-  let [squares, dot, squaresA, squaresB] = [0, 0, 0, 0];
-  for (let i = begin; i < end; i++) {
-    const p = x[i] as number;
-    const q = y[i] as number;
-    if (!(Number.isFinite(p) && Number.isFinite(q))) continue;
-    // The difference of large values overflows; that of small ones gets inexact when they are scaled apart.
-    squares += (error > 0 ? p * factor - q * factor : (p - q) * factor) ** 2;
-    dot += p * factorA * (q * factorB);
-    squaresA += (p * factorA) ** 2;
-    squaresB += (q * factorB) ** 2;
-  }
-  sums.products.add({ squares, dot, squaresA, squaresB, levels: [error, a, b] });
 }
 
 /**
@@ -189,32 +58,45 @@ function addUnusualPairs(
 export async function compareTensors(
   a: SliceableTensor,
   b: SliceableTensor,
-  options: TransferOptions = {},
+  options: CompareTensorsOptions = {},
 ): Promise<TensorDifference> {
   requireTensor('a', a);
   requireTensor('b', b);
-  requireOptions(options, TRANSFER_OPTIONS);
-  if (a.shape.join() !== b.shape.join()) {
-    throw argumentRangeError(
-      'shape of b',
-      `[${a.shape.join(', ')}], as of a`,
-      `[${b.shape.join(', ')}]`,
-    );
+  requireOptions(options, COMPARE_OPTIONS);
+  const { base, ...transfer } = options;
+  requireShape('b', b, a);
+  if (base !== undefined) {
+    requireTensor('base', base);
+    requireShape('base', base, a);
   }
-  const sums: Sums = { differing: 0, compared: 0, maxError: 0, products: new Products() };
+  const sums = emptySums();
+  const changes = base === undefined ? undefined : new Changes();
   let elements = 0;
-  for await (const { values, parts } of alikeWindows([a, b], options)) {
-    const [x, y] = values as [ArrayLike<number>, ArrayLike<number>];
+  const tensors = base === undefined ? [a, b] : [a, b, base];
+  for await (const { values, parts } of alikeWindows(tensors, transfer)) {
+    const [x, y, from] = values as [ArrayLike<number>, ArrayLike<number>, ArrayLike<number>?];
     elements += x.length;
-    for (const { begin, end } of cut(0, x.length, BLOCK)) addPairs(sums, x, y, begin, end);
+    addPairs(sums, x, y);
+    if (from !== undefined) changes?.add(from, x, y);
     // Rounded to doubles, different integers of 64 bits can be equal.
-    if (parts.every(isBigInteger)) sums.differing += hiddenDifferences(parts, x, y);
+    const [partOfA, partOfB] = parts as [Tensor, Tensor];
+    if ([partOfA, partOfB].every(isBigInteger)) {
+      sums.differing += hiddenDifferences([partOfA, partOfB], x, y);
+    }
   }
   const { differing, compared, maxError, products } = sums;
   return {
     ...{ elements, differing, maxError: compared === 0 ? null : maxError },
     ...products.result(),
+    ...(changes === undefined ? {} : { cosineOfChanges: changes.cosine }),
   };
+}
+
+/** Throws a RangeError `ERR_OUT_OF_RANGE` unless a tensor has the shape of the first. */
+function requireShape(name: string, { shape }: SliceableTensor, first: SliceableTensor): void {
+  if (shape.join() === first.shape.join()) return;
+  const expected = `[${first.shape.join(', ')}], as of a`;
+  throw argumentRangeError(`shape of ${name}`, expected, `[${shape.join(', ')}]`);
 }
 
 /** How many integers differ that are equal as doubles. */

@@ -225,6 +225,77 @@ describe('diff of some tensors', () => {
     expect(text).toContain('2 changed alike since the base');
   });
 
+  describe('--base with --values compares the directions of the changes', () => {
+    const write3 = (name: string, values: readonly number[], more: Tensors): string =>
+      write(name, { w: f32([4], ...values), ...more });
+    const base = (): string =>
+      write3('c.safetensors', [1, 2, 3, 4], {
+        ...{ of_a: f32([2], 1, 1), alike: f32([1], 1), odd: f32([1], 1), nan: f32([2], 0, 0) },
+      });
+    const a = (): string =>
+      write3('a.safetensors', [2, 2, 5, 3], {
+        ...{ of_a: f32([2], 1, 4), alike: f32([1], 3), odd: f32([1], 2) },
+        nan: f32([2], Number.NaN, 2),
+      });
+    const b = (): string =>
+      write3('b.safetensors', [1.5, 3, 4, 4], {
+        ...{ of_a: f32([2], 1, 1), alike: f32([1], 3), odd: f32([2], 2, 2) },
+        nan: f32([2], 1, -1),
+      });
+
+    it('of each tensor, and of all', async () => {
+      const args = ['diff', a(), b(), '--base', base(), '--values'];
+      const found = JSON.parse((await call([...args, '--json'])).stdout);
+      const cosines = Object.fromEntries(
+        found.changed.map((one: { name: string; cosineOfChanges?: number | null }) => [
+          one.name,
+          one.cosineOfChanges,
+        ]),
+      );
+      // Changes (1, 0, 2, -1) and (0.5, 1, 1, 0): 2.5 / (√6 · 1.5).
+      expect(cosines).toEqual({
+        w: expect.closeTo(2.5 / (Math.sqrt(6) * 1.5), 15),
+        of_a: null,
+        odd: undefined,
+        nan: -1,
+      });
+      // With (0, 3) and (0, 0), 2 and 2, and of `nan` 2 and -1.
+      const [dot, squaresA, squaresB] = [2.5 + 4 - 2, 6 + 9 + 4 + 4, 2.25 + 4 + 1];
+      const ofAll = dot / Math.sqrt(squaresA * squaresB);
+      expect(found.cosineOfChanges).toBeCloseTo(ofAll, 15);
+      const text = (await call(args)).stdout;
+      expect(text).toMatch(/^changed +what +from base +change cosine +differing/m);
+      expect(text).toMatch(/^w +bytes +A 0\.4472, B 0\.2739 +0\.6804 /m);
+      expect(text).toMatch(/^of_a +bytes +A 2\.121 +– /m);
+      expect(text).toMatch(/^odd +\[1\] → \[2\] +A 1, B$/m);
+      expect(text).toContain(
+        `\ncosine of all changes from the base: ${Number(ofAll.toPrecision(4))}\n`,
+      );
+    });
+
+    it('in a column only where it fits', async () => {
+      const args = ['diff', a(), b(), '--base', base(), '--values'];
+      const narrow = (await call(args, { columns: 80 })).stdout;
+      expect(narrow).not.toContain('change cosine');
+      expect(narrow).toContain('\ncosine of all changes from the base: 0.');
+      const wide = (await call(args, { columns: 100 })).stdout;
+      expect(wide).toContain('change cosine');
+      expect(Math.max(...wide.split('\n').map((line) => line.length))).toBeLessThanOrEqual(100);
+    });
+
+    it('not without --values', async () => {
+      const args = ['diff', a(), b(), '--base', base(), '--json'];
+      expect((await call(args)).stdout).not.toContain('cosineOfChanges');
+    });
+
+    it('of a base without a change on one side', async () => {
+      const args = ['diff', a(), base(), '--base', base(), '--values'];
+      expect((await call(args)).stdout).toContain('\ncosine of all changes from the base: –\n');
+      const found = JSON.parse((await call([...args, '--json'])).stdout);
+      expect(found.cosineOfChanges).toBe(null);
+    });
+  });
+
   it('--base needs a tensor name of A or B, whatever the filter', async () => {
     const a = write('a.safetensors', { x: f32([1], 1), y: f32([1], 1) });
     const b = write('b.safetensors', { x: f32([1], 2), y: f32([1], 1) });

@@ -42,6 +42,7 @@ entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 const LEFT_OUT = new Map(
   Object.entries({
     'file/source/stream': ['requireStreamOptions', 'streamTensors'],
+    'header/canonical-header': ['readCanonicalHeader = function* () { return null; }'],
     'quantized/blocks/kernels': ['blockKernels'],
     'quantized/tiles/blocks': ['openBlocks'],
     'remote/gguf-file': ['fetchGguf', 'ggufNames', 'requireTensorCount'],

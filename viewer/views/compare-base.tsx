@@ -1,6 +1,7 @@
 /** Two models and their common base: which layers each touched, and how much. */
 
 import { useMemo } from 'preact/hooks';
+import { Export } from '../parts/export.js';
 import { plural } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import { wrapped } from '../parts/name.js';
@@ -100,7 +101,21 @@ function Overlap({
   const middle = median(result?.cosines.map((cosine) => cosine ?? Number.NaN) ?? []);
   return (
     <section class="card">
-      <h2>Overlap</h2>
+      <div class="row">
+        <h2 class="grow">Overlap</h2>
+        <Export
+          name="overlap"
+          table={{
+            columns: ['name', 'relative_a', 'relative_b', 'cosine'],
+            rows: () =>
+              shared.map((at, row) => [
+                base.list.names[at] as string,
+                ...models.map((model) => relativeSize(model, at)),
+                result?.cosines[row] ?? null,
+              ]),
+          }}
+        />
+      </div>
       <p class="muted small">
         {!isExact && 'At least '}
         {plural(shared.length, countedNoun(base.overview))} changed in a and in b
@@ -131,6 +146,9 @@ function Overlap({
                   <a href={viewAddress('tensor', { tensor: tensors[row] as string })}>
                     {wrapped(tensors[row] as string)}
                   </a>
+                  <div class="narrow muted">
+                    a {formatRelative(models[0], at)}, b {formatRelative(models[1], at)}
+                  </div>
                 </td>
                 {models.map((model, of) => (
                   <td key={of} class="number wide">

@@ -232,7 +232,6 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
   const { result, isComplete } = work;
   const adapter = useAdapter(source, second);
   const changes = useMemo(() => adapter && adapterChanges(adapter), [adapter?.pairs]);
-  const hasBase = useSignal(slots.base).open !== null;
   const largest = result === null ? undefined : differingOf(result)[0];
   return (
     <div class="content">
@@ -265,7 +264,7 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
         </button>
       </header>
       {failure !== null && <Failure error={failure} />}
-      {adapter === null && hasBase && <Base source={source} second={second} />}
+      {adapter === null && <Base source={source} second={second} />}
       {adapter !== null && changes !== null && (
         <SharePoster
           source={adapter.base}
@@ -302,7 +301,6 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
           )}
         </>
       )}
-      {adapter === null && !hasBase && <Base source={source} second={second} />}
       {adapter === null && <ConfigTable source={source} second={second} />}
       {names !== null && adapter === null && <Names names={names} />}
     </div>

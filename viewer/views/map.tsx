@@ -178,6 +178,8 @@ const maxOf = (numbers: Float64Array): number =>
 interface BlockColours {
   colourOf(tensors: readonly number[]): string;
   readonly ramp: string | null;
+  /** The value at the end of a bar that begins with 0. */
+  readonly most: number;
 }
 
 function useBlockColours(
@@ -193,10 +195,10 @@ function useBlockColours(
         const bytes = groupBytes(list, grouping, tensors);
         return grouping.groups[bytes.indexOf(maxOf(bytes))]?.colour ?? '';
       };
-      return { colourOf, ramp: null };
+      return { colourOf, ramp: null, most: 0 };
     }
     const none = themeColour('raised');
-    if (values === undefined) return { colourOf: () => none, ramp: null };
+    if (values === undefined) return { colourOf: () => none, ramp: null, most: 0 };
     const shown = isRelative
       ? relativeValues(list.names, filledValues(list.names, values))
       : values;
@@ -208,6 +210,7 @@ function useBlockColours(
         return Number.isNaN(value) ? none : cssColour(map(value));
       },
       ramp: isRelative ? cssRamp(map, -2, 2) : cssRamp(map, 0, most),
+      most,
     };
   }, [source, values, isRelative, key, dark]);
 }
@@ -238,7 +241,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
   const first = useMemo(() => firstColouring(source, colourings), [source, colourings]);
   const colouring = colourings.find(({ key }) => key === by) ?? first;
   const dark = isDark();
-  const { colourOf, ramp } = useBlockColours(source, colouring, dark);
+  const { colourOf, ramp, most } = useBlockColours(source, colouring, dark);
   const [size, setSize] = useState(0);
   const { result: map, failure } = useCall(
     'map',
@@ -429,7 +432,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
             <span class="ramp" style={{ background: ramp }} />
             {colouring.isRelative
               ? 'A quarter to four times the median of tensors of the same role.'
-              : 'From 0 to the most.'}
+              : `From 0 to ${shortNumber(most)}.`}
             {colouring.isRelative &&
               colouring.values?.some(Number.isNaN) &&
               ' Tensors that were not read have the median of their role and layer.'}

@@ -189,10 +189,19 @@ describe('two models', () => {
     await card.getByText('1 tensor changed in a and in b.').waitFor();
     await card.getByText('Median cosine: 1.0000.').waitFor();
     const row = card.getByRole('row', { name: nameOf(4) });
-    expect(await row.getByRole('cell').allTextContents()).toEqual([
+    expect(await row.getByRole('cell').allInnerTexts()).toEqual([
       ...[nameOf(4), '100.00 %', '100.00 %', '1.0000'],
     ]);
+    expect(JSON.parse(await savedText(page, 'Save overlap as JSON'))).toEqual([
+      { name: nameOf(4), relative_a: 1, relative_b: 1, cosine: expect.closeTo(1, 12) },
+    ]);
     await expectAccessible(page);
+    // On a phone both shares are below the name.
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await row.getByRole('cell').allInnerTexts()).toEqual([
+      `${nameOf(4)}\na 100.00 %, b 100.00 %`,
+      '1.0000',
+    ]);
     expect(real(faults)).toEqual([]);
   });
 
@@ -205,7 +214,7 @@ describe('two models', () => {
       .getByText(/^2 tensors changed in a and in b\. Median cosine: 1\.0000\. –: no finite change/)
       .waitFor();
     const rows = await card.getByRole('row').all();
-    const texts = await Promise.all(rows.map((row) => row.locator('th, td').allTextContents()));
+    const texts = await Promise.all(rows.map((row) => row.locator('th, td').allInnerTexts()));
     expect(texts).toEqual([
       ['Name', '‖a − base‖ ÷ ‖base‖', '‖b − base‖ ÷ ‖base‖', 'Cosine of the changes'],
       [nameOf(2), '100.00 %', 'NaN in one only', '–'],
@@ -230,7 +239,7 @@ describe('two models', () => {
         exact: true,
       })
       .waitFor();
-    expect(await card.getByRole('row', { name: 'w' }).getByRole('cell').allTextContents()).toEqual([
+    expect(await card.getByRole('row', { name: 'w' }).getByRole('cell').allInnerTexts()).toEqual([
       ...['w', '100.00 %', '100.00 %'],
     ]);
     for (const letter of ['a', 'b'])
@@ -415,7 +424,7 @@ describe('the configurations of two models', () => {
       const table = page.getByRole('region', { name: 'Keys that differ' });
       await table.waitFor();
       const rows = await table.getByRole('row').all();
-      const texts = await Promise.all(rows.map((row) => row.locator('th, td').allTextContents()));
+      const texts = await Promise.all(rows.map((row) => row.locator('th, td').allInnerTexts()));
       expect(texts).toEqual([
         ['config.json', 'a', 'b'],
         ['rope_scaling.factor', '2', '8'],

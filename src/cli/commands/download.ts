@@ -32,6 +32,7 @@ import {
   deletedLines,
   excludedLines,
   FORCE,
+  forceLines,
   isDryRun,
   isForced,
   replacedLines,
@@ -59,6 +60,8 @@ interface DownloadCommandResult extends CastResult {
   readonly deleted: readonly string[];
   /** Existing files that were replaced or deleted, or would be. */
   readonly replaced: readonly ReplacedFile[];
+  /** In a preview without `--force` that the command itself needs; absent otherwise. */
+  readonly needsForce?: true;
   /** With `--repair`: the files that differed, or would be fetched, and why; absent without it. */
   readonly repaired?: readonly RepairedFile[];
   /** Options with patterns that no tensor matches; absent without such options. */
@@ -143,6 +146,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
     ...castLines(result, style),
     ...replacedLines(replaced, deleted, dryRun),
     ...deletedLines(deleted, dryRun),
+    ...forceLines(result, style),
   ];
 }
 
@@ -236,6 +240,7 @@ export const downloadCommand: Command = {
         ...{ source, path, dryRun, commit, byteLength },
         ...{ downloadedBytes, reusedBytes, deleted, replaced, excluded },
         ...castResult(downloaded),
+        ...('needsOverwrite' in downloaded ? { needsForce: true } : {}),
         ...(repair ? { repaired: downloaded.repaired } : {}),
         ...(duplicates.length === 0 ? {} : { duplicates }),
         ...(conflicts.length === 0 ? {} : { conflicts }),

@@ -153,6 +153,20 @@ async function oldIn(
   return { deleted, replaced };
 }
 
+/** The replaced files that are not of the repository: the download stops at weights among them. */
+export async function foreignIn(
+  groups: readonly FileGroup[],
+  replaced: readonly ReplacedFile[],
+  folder: string,
+  options: Pick<TargetOptions, 'repository' | 'repair'>,
+  signal: AbortSignal,
+): Promise<ReplacedFile[]> {
+  const { repository } = options;
+  // Without any file of the repository, the target is no copy of it.
+  const repair = options.repair === true && groups.every(({ isAddition }) => isAddition);
+  return await unrecordedAmong(replaced, folder, { repository, repair }, signal);
+}
+
 /**
  * Downloads into a folder that is locked. Right files stay; if all are right, touches nothing. Follows no links in
  * the folder: replaces a link in place of a file, refuses one in place of a folder. Every model has its old files
@@ -187,10 +201,8 @@ async function fillFolder(
   const { repository } = options;
   const found = await findIn(groups, folder, options, signal);
   const { present, replaced } = found;
-  // Without any file of the repository, the target is no copy of it.
-  const repair = options.repair === true && groups.every(({ isAddition }) => isAddition);
   const foreignAmong = (files: readonly ReplacedFile[]): Promise<ReplacedFile[]> =>
-    unrecordedAmong(files, folder, { repository, repair }, signal);
+    foreignIn(groups, files, folder, options, signal);
   const requireAllowed = async (files: readonly ReplacedFile[]): Promise<void> => {
     requireOverwrite(await foreignAmong(files), folder, options);
   };

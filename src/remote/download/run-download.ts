@@ -19,7 +19,11 @@ import {
 import type { OldFiles } from '../../write/checkpoint/old-files.js';
 import type { PlannedFile, WritePlan } from '../../write/checkpoint/plan.js';
 import { isFolderAt, requireMakeableFolder } from '../../write/replacement/create-directories.js';
-import type { ReplacedFile } from '../../write/replacement/replaced-files.js';
+import {
+  type OverwritePlan,
+  overwritePlan,
+  type ReplacedFile,
+} from '../../write/replacement/replaced-files.js';
 import { requireReplaceableFile } from '../../write/save/replace-file.js';
 import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
@@ -35,7 +39,7 @@ import {
   receivedFiles,
 } from './download-item.js';
 import { downloadToFile, replacedAt } from './file-target.js';
-import { downloadToFolder, findIn, groupsOf } from './folder-target.js';
+import { downloadToFolder, findIn, foreignIn, groupsOf } from './folder-target.js';
 import { requireLocalNames } from './local-names.js';
 import type { PlaceOf } from './model-files.js';
 import { findModel } from './model-files.js';
@@ -51,7 +55,7 @@ import {
   recordedCommit,
   repairing,
 } from './repair.js';
-import { isRecorded, recordRepository } from './repository-record.js';
+import { isRecorded, recordRepository, unrecordedAmong } from './repository-record.js';
 import {
   findSourceFiles,
   isIndexName,
@@ -355,15 +359,18 @@ async function toFile(
   const configMismatches = isOpenedByFolder ? planned.configMismatches : [];
   const plan = { ...planned, others: [], configMismatches };
   const [file] = receivedFiles(plan) as [DownloadItem];
-  if (options.dryRun === true) {
-    requireMakeableFolder(dirname(path));
-    requireReplaceableFile(path);
-    const replaced = await replacedAt(file, path, scope.signal);
-    repaired.push(...(await knownRepairs(plan, () => path, options, scope.signal)));
-    return await planOf(plan, path, () => path, { deleted: [], replaced, repaired }, scope.signal);
-  }
   const repository = repositoryOf(source);
   const [folder, name] = [dirname(path), basename(path)];
+  if (options.dryRun === true) {
+    requireMakeableFolder(folder);
+    requireReplaceableFile(path);
+    const replaced = await replacedAt(file, path, scope.signal);
+    const targetOptions = { ...options, repository };
+    const foreign = await unrecordedAmong(replaced, folder, targetOptions, scope.signal);
+    repaired.push(...(await knownRepairs(plan, () => path, options, scope.signal)));
+    const old = { deleted: [], replaced, repaired, ...overwritePlan(foreign, options) };
+    return await planOf(plan, path, () => path, old, scope.signal);
+  }
   const received = await inCreatedFolder(folder, options.durable, () =>
     downloadToFile(file, path, { ...options, repository }, scopeOf([file], options, scope)),
   );
@@ -405,12 +412,15 @@ async function toFolder(
   const plan = await planFor(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
   repaired.push(...(await knownRepairs(plan, placeOf, options, scope.signal)));
+  const targetOptions = { ...options, repository: repositoryOf(source) };
   if (options.dryRun === true) {
-    const old = await findIn(groupsOf(plan, folder), folder, options, scope.signal);
-    return await planOf(plan, folder, placeOf, { ...old, repaired }, scope.signal);
+    const groups = groupsOf(plan, folder);
+    const found = await findIn(groups, folder, options, scope.signal);
+    const foreign = await foreignIn(groups, found.replaced, folder, targetOptions, scope.signal);
+    const old = { ...found, repaired, ...overwritePlan(foreign, options) };
+    return await planOf(plan, folder, placeOf, old, scope.signal);
   }
   const inTransfer = scopeOf(receivedFiles(plan), options, scope);
-  const targetOptions = { ...options, repository: repositoryOf(source) };
   const received = await downloadToFolder(plan, folder, targetOptions, inTransfer);
   return resultOf(plan, folder, placeOf, { ...received, repaired });
 }
@@ -453,12 +463,15 @@ function lengthOf(files: readonly DownloadItem[]): number {
 /** For a target that holds nothing else. */
 const NOTHING_OLD: OldFiles = { deleted: [], replaced: [] };
 
+/** What a plan does to files of the target. */
+interface PlannedReplacement extends OldFiles, OverwritePlan, Pick<DownloadResult, 'repaired'> {}
+
 /** The plan for these files. */
 async function planOf(
   plan: DownloadItems,
   path: string,
   placeOf: PlaceOf,
-  { deleted, replaced, repaired }: OldFiles & Pick<DownloadResult, 'repaired'>,
+  { deleted, replaced, repaired, needsOverwrite }: PlannedReplacement,
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
   const { commit, skipped, conflicts, configMismatches, totalSize, report } = plan;
@@ -472,7 +485,8 @@ async function planOf(
   const byteLength = lengthOf(allFiles(plan));
   const facts = { path, commit, index: indexOf(plan), byteLength, totalSize };
   const others = { skipped, conflicts, configMismatches, repaired };
-  return { ...facts, files, deleted, replaced, ...others, ...known };
+  const needs = needsOverwrite === undefined ? {} : { needsOverwrite };
+  return { ...facts, files, deleted, replaced, ...needs, ...others, ...known };
 }
 
 /** The name of the only index. */

@@ -4,6 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { pathOf } from '../../merge/fixtures.js';
 import { loadFile } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { call, printed } from '../call.js';
@@ -230,7 +231,7 @@ describe('a preview', () => {
     return folder;
   }
 
-  it.each(['file', 'folder', 'pipeline', 'models'])(
+  it.each(['file', 'folder', 'pipeline', 'models', 'adapter'])(
     'asks for --force where the command does: %s',
     async (kind) => {
       const source =
@@ -239,10 +240,13 @@ describe('a preview', () => {
           : writeTensors(temporaryPath('new.safetensors'), { a: 1 });
       const target = kind === 'file' ? temporaryPath('old.safetensors') : temporaryPath('old');
       const method = ['--method', 'linear', '--weight', '1'];
-      const args =
-        kind === 'models'
-          ? ['merge', floats('a'), ...method, '-o', target]
-          : ['convert', source, target];
+      const adapted = ['merge', pathOf('peft-linear-f32', 'base')];
+      const adapter = ['--adapter', pathOf('peft-linear-f32', 'adapter')];
+      const merges: Readonly<Record<string, string[]>> = {
+        models: ['merge', floats('a'), ...method, '-o', target],
+        adapter: [...adapted, ...adapter, '-o', target],
+      };
+      const args = merges[kind] ?? ['convert', source, target];
       expect(await printed([...args, '--dry-run'])).not.toContain('--force');
       await printed(args);
       if (kind === 'models') args[1] = floats('b');

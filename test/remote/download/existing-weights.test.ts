@@ -144,6 +144,7 @@ describe('a folder', () => {
           dryRun: true,
         } as never)) as unknown as DownloadPlan;
         expect(plan.replaced).toContainEqual({ name: SINGLE, byteLength: length });
+        expect(plan.needsOverwrite).toBe(true);
       }
       const { replaced } = await downloadFrom(hub(), 'hf://org/one@sharded', folder, {
         overwrite: true,
@@ -406,7 +407,31 @@ describe('a repository at a path that ends in .safetensors', () => {
 });
 
 describe('on the command line', () => {
+  const NEEDED = 'warning: the target already holds weights; pass --force to replace them';
+
   afterEach(() => vi.unstubAllEnvs());
+
+  it.each(['file', 'folder'])(
+    'convert of an address asks for --force in a preview: %s',
+    async (kind) => {
+      useHubOfEnvironment(hub().url);
+      const target = temporaryPath(kind === 'file' ? 'x.safetensors' : 'folder');
+      await printed(['convert', 'hf://org/one', target]);
+      for (const command of kind === 'file' ? ['convert', 'download'] : ['convert']) {
+        const args = [
+          command,
+          'hf://org/two',
+          target,
+          ...(command === 'convert' ? ['--dtype', 'F32'] : []),
+        ];
+        expect((await call(args)).stderr).toContain('pass --force to replace them');
+        expect((await printed([...args, '--dry-run'])).trimEnd().split('\n').at(-1)).toBe(NEEDED);
+        expect(JSON.parse(await printed([...args, '--dry-run', '--json'])).needsForce).toBe(true);
+        const forced = JSON.parse(await printed([...args, '--dry-run', '--force', '--json']));
+        expect(forced).not.toHaveProperty('needsForce');
+      }
+    },
+  );
 
   it('lists the files with their sizes, and replaces them with --force', async () => {
     useHubOfEnvironment(hub().url);
@@ -419,7 +444,15 @@ describe('on the command line', () => {
     expect(stopped.stderr).toContain('pass --force to replace them');
     expect(keys(folder)).toEqual(['a', 'b']);
     const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
-    expect(await printed([...args, '--dry-run'])).toContain('would delete');
+    expect(plan.needsForce).toBe(true);
+    const preview = await printed([...args, '--dry-run']);
+    expect(preview).toContain('would delete');
+    expect(preview.trimEnd().split('\n').at(-1)).toBe(NEEDED);
+    expect(await printed([...args, '--dry-run', '--force'])).not.toContain(NEEDED);
+    // Weights of the same repository are replaced without it.
+    const next = ['download', 'hf://org/one', folder, '--dry-run'];
+    expect(await printed(next)).toMatch(/^would replace/m);
+    expect(await printed(next)).not.toContain(NEEDED);
     expect(keys(folder)).toEqual(['a', 'b']);
     const done = JSON.parse(await printed([...args, '--force', '--json']));
     expect(done.replaced).toEqual(plan.replaced);

@@ -82,7 +82,7 @@ describe('a dry run', () => {
           const options = { ...selection, maxShardSize };
           await expectSameAsPlanned(
             target,
-            () => download(url, target, { ...options, ...dry }),
+            () => download(url, target, { ...options, ...fast, ...dry }),
             () => download(url, target, { ...options, ...fast }),
             excludedOf(model, selection),
           );

@@ -236,8 +236,13 @@ export class FormatError extends SafetensorsError {
  * ```
  */
 export class TensorNotFoundError extends SafetensorsError {
-  /** `nearNames` are existing names that the caller may have meant, best first. */
-  constructor(tensor: string, nearNames: readonly string[], context: ErrorContext = {}) {
+  /** `nearNames` are existing names that the caller may have meant, best first; `note` ends the message. */
+  constructor(
+    tensor: string,
+    nearNames: readonly string[],
+    context: ErrorContext = {},
+    note: string = '',
+  ) {
     const hint =
       nearNames.length === 0 ? '' : `; did you mean ${nearNames.map(quoteName).join(', ')}?`;
     const shard = context.path === undefined ? null : shardNumbersOf(context.path);
@@ -245,7 +250,7 @@ export class TensorNotFoundError extends SafetensorsError {
       shard === null
         ? ''
         : ` in file ${shard.number} of ${shard.count} of a checkpoint; its folder or index has all tensors`;
-    const message = `no such tensor${where}${hint}`;
+    const message = `no such tensor${where}${hint}${note}`;
     super('SAFETENSORS_TENSOR_NOT_FOUND', message, { ...context, tensor });
   }
 }

@@ -1,11 +1,11 @@
 /** Ranks names by likeness to an unknown one. */
 
 /** Limits on the names that are compared: more names than DeepSeek-V3 has. */
-const MAX_COMPARED_NAMES = 100_000;
-const MAX_COMPARED_LENGTH = 200;
+export const MAX_COMPARED_NAMES = 100_000;
+export const MAX_COMPARED_LENGTH = 200;
 
 /** Most names in an error. */
-const MAX_NEAR_NAMES = 3;
+export const MAX_NEAR_NAMES = 3;
 
 /** Share of the longer name that must agree at the two ends. */
 const LEAST_AGREEMENT = 0.6;

@@ -7,8 +7,7 @@ import {
   requireOptions,
   requireString,
 } from '../errors/arguments.js';
-import { TensorNotFoundError } from '../errors/errors.js';
-import { nearNames } from '../errors/near-names.js';
+import { tensorNotFound } from '../errors/tensor-not-found.js';
 import type { Header } from '../header/header.js';
 import { DIGESTS_KEY, digestOf } from '../header/tensor-digests.js';
 import { declareDigests } from '../tensor/storage/declared-digests.js';
@@ -248,7 +247,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   #require(name: string): number {
     const entry = this.#find(name);
     if (entry >= 0) return entry;
-    throw new TensorNotFoundError(name, nearNames(name, this.#names()), { path: this.path });
+    throw tensorNotFound(name, this.#names(), { path: this.path });
   }
 
   /** Returns the entries of the names in the order given, each once; all entries without names. */

@@ -250,3 +250,14 @@ describe('of a server', () => {
     expect(stderr).toContain(advice);
   });
 });
+
+it('show names the range of the layers of a remote model', async () => {
+  const entry = (name: string) => ({ name, dtype: 'U8', shape: [1] }) as const;
+  const bytes = fileBytes([entry('model.layers.0.w'), entry('model.layers.1.w')]);
+  server.files.set('layers.safetensors', { bytes, tag: '"layers"' });
+  const { code, stderr } = await call(['show', server.url('layers.safetensors'), 'layers.7.w']);
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringContaining('no such tensor; numbers in model.layers.* go from 0 to 1\n'),
+  ]);
+});

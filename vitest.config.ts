@@ -50,8 +50,10 @@ function project(
       setupFiles: ['test/support/equal-arrays.ts'],
       // Tests that crash their process or measure it run their subject in child processes.
       pool: 'forks',
+      // Machines that run other work take many times as long: limits end what never ends.
       testTimeout: 180_000,
       hookTimeout: 180_000,
+      expect: { poll: { timeout: 60_000 } },
       ...options,
     },
   };

@@ -16,7 +16,7 @@ const python = findPython('torch', 'numpy', 'safetensors');
 const HONEST_SCRIPT = fileURLToPath(new URL('honest_corpus.py', import.meta.url));
 const HOSTILE_SCRIPT = fileURLToPath(new URL('run_hostile.py', import.meta.url));
 
-describe.skipIf(isSkipped(python))(titleWith(python, 'with Python'), { timeout: 120_000 }, () => {
+describe.skipIf(isSkipped(python))(titleWith(python, 'with Python'), () => {
   it('what it writes now raises no alarm', () => {
     const path = join(folder, 'fresh');
     mkdirSync(path);

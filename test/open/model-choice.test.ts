@@ -270,7 +270,7 @@ it('folders are opened or rejected alike', async () => {
     ),
     RUNS,
   );
-}, 120_000);
+});
 
 it('so are folders of pipelines', async () => {
   await fc.assert(
@@ -279,7 +279,7 @@ it('so are folders of pipelines', async () => {
     }),
     { numRuns: 60 },
   );
-}, 120_000);
+});
 
 /** A pipeline's models and errors. */
 async function pipelineOutcome(
@@ -315,7 +315,7 @@ it('and models of pipelines, in archives, too', async () => {
     }),
     { numRuns: 60 },
   );
-}, 120_000);
+});
 
 /** The files of a pipeline with the configurations that an archive needs; undefined where it may not hold them. */
 function archivedFiles(files: Files): Record<string, string | Uint8Array> | undefined {

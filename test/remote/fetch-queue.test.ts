@@ -1,5 +1,5 @@
 /** Calls of the same turn of the event loop share requests; other calls do not. */
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test, } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
 import type { RemoteCheckpoint } from '../../src/remote/checkpoint.js';
 import { openRemote, parse, type Tensor } from '../support/api.js';
@@ -49,7 +49,7 @@ async function turn(): Promise<void> {
 
 /** Resolves when so many requests have arrived. */
 async function requested(files: CountedFiles, count: number): Promise<void> {
-  await vi.waitFor(() => expect(files.requests.length).toBe(count));
+  await expect.poll(() => files.requests.length).toBe(count);
 }
 
 describe('over HTTP', () => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
 import { openRemote } from '../../src/remote/browser.js';
 import { FETCHED_PIECE_BYTE_LENGTH } from '../../src/remote/fetch-plan.js';
@@ -269,9 +269,9 @@ describe('a fetch', () => {
     const release = files.hold();
     const aborting = new AbortController();
     const ended = checkpoint.getTensor('a', { signal: aborting.signal });
-    await vi.waitFor(() => expect(files.underWay).toBe(3));
+    await expect.poll(() => files.underWay).toBe(3);
     const other = checkpoint.getTensor('b');
-    await vi.waitFor(() => expect(files.underWay).toBe(4));
+    await expect.poll(() => files.underWay).toBe(4);
     aborting.abort('enough');
     await expect(ended).rejects.toBe('enough');
     expect([files.aborted, files.underWay]).toEqual([3, 1]);

@@ -217,9 +217,7 @@ describe('requests', () => {
     expect(ranges.length).toBe(2);
   });
 
-  it('stall after 15 s without progress unless an option sets another limit', {
-    timeout: 10_000,
-  }, async () => {
+  it('stall after 15 s without progress unless an option sets another limit', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     ends.push(() => void vi.useRealTimers());
     const { url, ranges } = await serve(() => {});

@@ -130,8 +130,7 @@ describe('fetching ahead', () => {
     const stream = checkpoint.stream(options);
     await stream.next();
     const requested = (): number => Math.round(counted.byteLength / MIB) / 9;
-    const answered = (): void => expect([requested(), counted.underWay]).toEqual([tensors, 0]);
-    await vi.waitFor(answered, { timeout: 10_000 });
+    await expect.poll(() => [requested(), counted.underWay]).toEqual([tensors, 0]);
     await delay(20);
     expect(requested()).toBe(tensors);
     expect(counted.mostUnderWay).toBeLessThanOrEqual(concurrency);
@@ -156,7 +155,7 @@ describe('fetching ahead', () => {
     for await (const [name] of checkpoint.stream({ prefetchByteLength: 0 })) {
       expect(name).toBe('layers.0');
       counted.hold();
-      await vi.waitFor(() => expect(counted.underWay).toBeGreaterThan(0));
+      await expect.poll(() => counted.underWay).toBeGreaterThan(0);
       break;
     }
     expect([counted.underWay, counted.aborted > 0]).toEqual([0, true]);
@@ -269,13 +268,13 @@ describe.each(['abort', 'close'] as const)('%s', (how) => {
       else end();
       const next = stream.next();
       if (when.startsWith('while')) {
-        await vi.waitFor(() => expect(counted.underWay).toBeGreaterThan(0));
+        await expect.poll(() => counted.underWay).toBeGreaterThan(0);
         end();
       }
       const rejected = expect(next).rejects;
       if (how === 'abort') await rejected.toBe(reason);
       else await rejected.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
-      await vi.waitFor(() => expect(counted.underWay).toBe(0));
+      await expect.poll(() => counted.underWay).toBe(0);
       expect(await stream.next()).toEqual({ value: undefined, done: true });
     },
   );

@@ -170,7 +170,7 @@ export class Firefox {
       ...{ faults, requests, evaluate },
       until: async (expression) => {
         const wait = `new Promise((resolve, reject) => {
-          const end = setTimeout(() => reject(new Error(document.body.innerText)), 20000);
+          const end = setTimeout(() => reject(new Error(document.body.innerText)), 60000);
           const look = () => (${expression}) ? resolve(clearTimeout(end)) : setTimeout(look, ${LOOK_MS});
           look();
         })`;

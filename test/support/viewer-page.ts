@@ -78,7 +78,7 @@ export async function show(url: string, options: BrowserContextOptions = {}): Pr
   });
   atEnd(() => context.close());
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   const faults: string[] = [];
   page.on('pageerror', (error) => faults.push(String(error)));
   page.on('console', (message) => {

@@ -70,7 +70,7 @@ describe.runIf(process.platform === 'linux')('open versions', () => {
     expect(openPaths()).toEqual([file.path]);
     await lease?.release();
     vi.advanceTimersByTime(250);
-    await vi.waitFor(() => expect(openPaths()).toEqual([]));
+    await expect.poll(() => openPaths()).toEqual([]);
   });
 
   it('are at most 32 without a request; the one idle longest is closed', async () => {

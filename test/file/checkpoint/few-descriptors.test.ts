@@ -14,7 +14,7 @@ const STORAGES = ['mmap', 'read'] as const;
 
 // Windows has no such limit.
 describe.runIf(process.platform !== 'win32')('500 shards with 64 descriptors', () => {
-  it.each(STORAGES)('answer every call (%s)', { timeout: 120_000 }, async (storage) => {
+  it.each(STORAGES)('answer every call (%s)', async (storage) => {
     const args = [writeShards(500), storage];
     const found = await runChild('file/checkpoint/children/few-descriptors.mjs', args, {
       limits: '-n 64',

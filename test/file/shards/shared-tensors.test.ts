@@ -273,7 +273,6 @@ describe('mode python', () => {
 
   it.skipIf(isSkipped(python))(
     titleWith(python, 'drops and refuses what Python does, for random views'),
-    { timeout: 60_000 },
     () => {
       const tensor = fc
         .record({

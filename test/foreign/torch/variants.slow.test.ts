@@ -148,7 +148,7 @@ function shown(facts: readonly TensorFact[], leftOut: readonly string[]): string
 }
 
 describe.skipIf(isSkipped(python))(titleWith(python, 'what is accepted'), () => {
-  it(`of ${VARIANTS.length} variants is read alike by torch`, { timeout: 120_000 }, async () => {
+  it(`of ${VARIANTS.length} variants is read alike by torch`, async () => {
     const read: {
       object: (typeof VARIANTS)[number];
       path: string;

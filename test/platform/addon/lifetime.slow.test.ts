@@ -31,7 +31,7 @@ test.each([
   let ended = 0;
   for (let i = 0; i < count; i++) {
     const { code } = await runChild('platform/addon/children/exit.mjs', [path], {
-      timeout: 20_000,
+      timeout: 120_000,
       env: { SAFETENSORS_MMAP_COUNTED_BUFFERS: counted },
     });
     if (code === 0) ended++;

@@ -231,7 +231,7 @@ describe('an open checkpoint', () => {
     await expect(reading).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
     const later = checkpoint.getTensor('embed');
     await expect(later).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
-    await vi.waitFor(() => expect(openDescriptors()).toEqual([]));
+    await expect.poll(() => openDescriptors()).toEqual([]);
   });
 
   it('notices a blob that is replaced or deleted', async () => {
@@ -254,6 +254,6 @@ describe('an open checkpoint', () => {
     const opening = open('hf://org/name', { signal });
     controller.abort(reason);
     await expect(opening).rejects.toBe(reason);
-    await vi.waitFor(() => expect(openDescriptors()).toEqual([]));
+    await expect.poll(() => openDescriptors()).toEqual([]);
   });
 });

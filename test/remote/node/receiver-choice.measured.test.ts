@@ -10,9 +10,10 @@ describe('a process', () => {
     const { isByFetch, idleMs } = await measureInChild<{ isByFetch: boolean[]; idleMs: number }>(
       'remote/children/received-range.mjs',
       [],
-      { env: env(certificate), timeout: 20_000 },
+      { env: env(certificate) },
     );
     expect(isByFetch).toEqual([true, false, false, true, false, false]);
-    expect(idleMs).toBeLessThan(1500);
+    // Kept connections end after 4 s.
+    expect(idleMs).toBeLessThan(3500);
   });
 });

@@ -27,7 +27,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'torch'), () => {
     // The script says which loops torch takes before it imports it.
     output = runPython(withoutServer(python), args);
     all = readTables(pathToFileURL(`${folder}/`));
-  }, 120_000);
+  });
 
   afterAll(() => rmSync(folder, { recursive: true }));
 

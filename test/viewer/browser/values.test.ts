@@ -71,7 +71,7 @@ describe('values and statistics', () => {
       await page.getByRole('heading', { level: 1, name: dtype, exact: true }).waitFor();
       const tensor = await checkpoint.getTensor(dtype);
       const texts = singleTexts(tensor).map((text) => text.trim());
-      await expect.poll(() => shownCells(page), { timeout: 20_000 }).toEqual(texts);
+      await expect.poll(() => shownCells(page)).toEqual(texts);
       const expected = await statistics(tensorValues(tensor), dtype);
       const rows = JSON.parse(await savedText(page, `Save statistics of ${dtype} as JSON`));
       const shown = Object.fromEntries(

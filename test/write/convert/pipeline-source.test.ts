@@ -12,6 +12,15 @@ import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.
 
 const options = { durable: false };
 
+function canLock(folder: string): boolean {
+  const fd = openSync(folder, 'r');
+  try {
+    return tryToLock(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
 /** Converts a pipeline into itself while another save has the lock of unet: `change` is what that save does. */
 async function convertMeanwhile(folder: string, change: () => void): Promise<unknown> {
   const unet = openSync(join(folder, 'unet'), 'r');
@@ -20,14 +29,7 @@ async function convertMeanwhile(folder: string, change: () => void): Promise<unk
   converted.catch(() => undefined);
   try {
     // Locks are taken in the order of names.
-    await vi.waitFor(() => {
-      const fd = openSync(join(folder, 'text_encoder'), 'r');
-      try {
-        expect(tryToLock(fd)).toBe(false);
-      } finally {
-        closeSync(fd);
-      }
-    }, 10_000);
+    await expect.poll(() => canLock(join(folder, 'text_encoder'))).toBe(false);
     change();
   } finally {
     closeSync(unet);

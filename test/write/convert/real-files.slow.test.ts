@@ -29,7 +29,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'checkpoints of models, con
     mkdirSync(converted);
     runPython(python, [here('../../foreign/torch/save_models.py'), folder, constructors]);
     runPython(python, [here('save_cases.py'), folder]);
-  }, 120_000);
+  });
   afterAll(async () => {
     await reader.close();
     rmSync(folder, { recursive: true });
@@ -104,7 +104,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'checkpoints of models, con
     expect(reports).toHaveLength(9 * 2 * 2 + 2);
     const wrong = reports.filter((report) => report.missing.length + report.different.length > 0);
     expect(wrong).toEqual([]);
-  }, 120_000);
+  });
 
   it('keep of tied weights the name that the model registers first, as save_pretrained does', async () => {
     const keptOf = async (name: string): Promise<Map<string, string>> => {

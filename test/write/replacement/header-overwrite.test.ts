@@ -219,5 +219,5 @@ describe.runIf(process.platform !== 'win32')('a process that is killed', () => {
     // Before the backup; with it, before and after the write began.
     expect(states).toEqual(new Set(['false true', 'true true', 'true false', 'false false']));
     expect(edited?.length).toBe(old.length);
-  }, 60_000);
+  });
 });

@@ -17,7 +17,7 @@ const STORAGES = ['mmap', 'read'] as const;
 // Windows has no such limit.
 describe.runIf(process.platform !== 'win32').each(STORAGES)('64 descriptors (%s)', (storage) => {
   // With some of these counts, one more descriptor runs out while files are written.
-  it.each([22, 32, 40, 500])('write %i shards', { timeout: 120_000 }, async (count) => {
+  it.each([22, 32, 40, 500])('write %i shards', async (count) => {
     const args = [writeShards(count), storage, `${count}`];
     const found = await runChild('write/save/children/few-descriptors.mjs', args, {
       limits: '-n 64',

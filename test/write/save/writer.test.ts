@@ -98,7 +98,7 @@ describe('the bytes are those of serialize', () => {
       }),
       { numRuns: 50 },
     );
-  }, 30_000);
+  });
 
   test('from a file, and from the tensors of the very file that is replaced', async () => {
     const shape = [5 * MIB];

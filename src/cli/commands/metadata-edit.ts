@@ -106,11 +106,13 @@ export async function editFile(
 interface FilesResult {
   readonly source: string;
   readonly files: readonly EditResult[];
+  /** The file that could not be edited, with which the work ended; absent if there is none. */
+  readonly failed?: string;
 }
 
 /**
- * Sets the hashes in each file, one after the other, except with `--dry-run`, and prints the edited files: those before
- * it when one cannot be edited.
+ * Sets the hashes in each file, one after the other, except with `--dry-run`, and prints the edited files, also when one
+ * of them cannot be edited.
  *
  * @throws The error of the first file that cannot be edited
  */
@@ -129,7 +131,9 @@ export async function setHashes(
       files.push(await editedFile(context, options, { path, changes, hashes, place }));
     }
   } finally {
-    if (files.length > 0) printResult(context, options, { source, files }, filesLines);
+    const failed = paths[files.length];
+    const result = { source, files, ...(failed === undefined ? {} : { failed }) };
+    printResult<FilesResult>(context, options, result, filesLines);
   }
 }
 
@@ -200,20 +204,22 @@ function editLines(
     ]);
   const changed = [...facts(set, '+'), ...facts(removed, '-')];
   const lines = changed.length === 0 ? [] : infoLines(changed, (text) => text);
-  const counts = [
-    `${plural(Object.keys(set).length, 'key')} set`,
-    `${plural(Object.keys(removed).length, 'key')} removed`,
-  ];
   return [
-    `${doneLine({ path, method }, style)}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
+    doneLine({ path, method, set, removed }, style),
     ...cutLines(lines, width),
     ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_NAME_LENGTH)}`)),
     ...hashLines(method, 'file', style),
   ];
 }
 
-function doneLine({ path, method }: Pick<EditResult, 'path' | 'method'>, style: Style): string {
-  return `${style.bold(visible(path))}: ${DONE_BY[method]}`;
+/** The outcome, with the numbers of changed keys. */
+function doneLine(
+  { path, method, set, removed }: Omit<EditResult, 'missing'>,
+  style: Style,
+): string {
+  const [added, gone] = [set, removed].map((keys) => Object.keys(keys).length) as [number, number];
+  const counts = `; ${plural(added, 'key')} set, ${plural(gone, 'key')} removed`;
+  return `${style.bold(visible(path))}: ${DONE_BY[method]}${added + gone === 0 ? '' : counts}`;
 }
 
 /** Reminds of the hashes that a written edit changes. */
@@ -223,10 +229,11 @@ function hashLines(method: EditResult['method'], of: 'file' | 'files', style: St
   return [style.dim(`${changed}; those of the tensors have not`)];
 }
 
-function filesLines({ files }: FilesResult, style: Style): readonly string[] {
+function filesLines({ files, failed }: FilesResult, style: Style): readonly string[] {
   const written = files.find(({ method }) => method === 'rewritten');
   return [
     ...files.map((file) => doneLine(file, style)),
+    ...(failed === undefined ? [] : [`${style.bold(visible(failed))}: ${style.error('failed')}`]),
     ...(written === undefined ? [] : hashLines(written.method, 'files', style)),
   ];
 }

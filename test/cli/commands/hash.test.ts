@@ -244,6 +244,7 @@ describe('hash', () => {
       expect(paths.map((path) => readFileSync(path))).toEqual(before);
       const written = await write(folder);
       expect(written.source).toBe(folder);
+      expect(written).not.toHaveProperty('failed');
       for (const [i, { method, set, removed, missing }] of written.files.entries()) {
         expect({ method, set, removed, missing }).toEqual({
           ...files[i],
@@ -262,8 +263,8 @@ describe('hash', () => {
       const folder = writeCheckpoint(TWO_SHARDS);
       const text = await printed(['hash', folder, '--write']);
       expect(text.replaceAll(folder, 'FOLDER').split('\n')).toEqual([
-        `FOLDER/${first}: replaced by a new file`,
-        `FOLDER/${second}: replaced by a new file`,
+        `FOLDER/${first}: replaced by a new file; 1 key set, 0 keys removed`,
+        `FOLDER/${second}: replaced by a new file; 1 key set, 0 keys removed`,
         'the hashes of the files have changed (SHA-256, AutoV2, CRC32); those of the tensors have not',
         '',
       ]);
@@ -295,7 +296,10 @@ describe('hash', () => {
         files: [{ path: join(folder, first), method: 'rewritten' }],
       });
       expect(JSON.parse(stderr)).toMatchObject({ code: 'SAFETENSORS_CHECKSUM_MISMATCH', path });
+      expect(JSON.parse(stdout).failed).toBe(path);
       expect(readFileSync(path)).toEqual(bytes);
+      const again = await call(['hash', folder, '--write']);
+      expect(again.stdout).toBe(`${join(folder, first)}: nothing to change\n${path}: failed\n`);
     });
 
     it('takes only safetensors', async () => {

@@ -1,7 +1,4 @@
-/**
- * The error for an unknown tensor name whose numbers or prefix are wrong. Only Node uses it: the viewer's page has the
- * shorter hints of `near-names`.
- */
+/** The error for an unknown tensor name: names like it, or the range of a number in it. */
 
 import { type ErrorContext, TensorNotFoundError } from './errors.js';
 import {
@@ -15,8 +12,9 @@ import {
 const MAX_NUMBERS = 4;
 const MAX_LEFT_OUT = 3;
 
-/** A number in a name, between dots or slashes. */
+/** A number in a name, up to a dot, a slash or the end; and one that begins at a place. Longer ones are not exact. */
 const NUMBER = /(?<=^|[./])\d{1,15}(?=[./]|$)/g;
+const NUMBER_AT = /\d{1,15}(?=[./]|$)/y;
 
 /** Returns the error for a name that is not among the names of all tensors. */
 export function tensorNotFound(
@@ -26,17 +24,19 @@ export function tensorNotFound(
 ): TensorNotFoundError {
   if (name.length > MAX_COMPARED_LENGTH) return new TensorNotFoundError(name, [], context);
   const compared: string[] = [];
+  let areAll = true;
   for (const one of names) {
-    if (compared.length === MAX_COMPARED_NAMES) break;
-    if (one.length <= MAX_COMPARED_LENGTH) compared.push(one);
+    if (compared.length === MAX_COMPARED_NAMES || one.length > MAX_COMPARED_LENGTH) areAll = false;
+    else compared.push(one);
   }
   const plain = name.replaceAll(NUMBER, (digits) => String(Number(digits)));
   const same = compared.filter((one) => one === plain || hasOtherPrefix(one, plain));
   if (same.length > 0 && same.length <= MAX_NEAR_NAMES) {
     return new TensorNotFoundError(name, same, context);
   }
-  const range = rangeAround(plain, compared);
-  return range === undefined
+  // A name that is not compared may have any number.
+  const range = areAll ? rangeAround(plain, compared) : null;
+  return range === null
     ? new TensorNotFoundError(name, nearNames(name, compared), context)
     : new TensorNotFoundError(name, [], context, range);
 }
@@ -44,21 +44,22 @@ export function tensorNotFound(
 /** Whether two names differ only in parts at the start, and share most of their parts. */
 function hasOtherPrefix(one: string, other: string): boolean {
   const [shorter, longer] = one.length < other.length ? [one, other] : [other, one];
-  return longer.endsWith(`.${shorter}`) && 2 * shorter.length >= longer.length;
+  const start = longer.length - shorter.length;
+  return start <= shorter.length && longer[start - 1] === '.' && longer.endsWith(shorter);
 }
 
-/** The range of the first number of a name that is outside of it; undefined where all are inside, or unknown. */
-function rangeAround(name: string, names: readonly string[]): string | undefined {
+/** The range of the first number of a name that is outside of it; null where all are inside, or unknown. */
+function rangeAround(name: string, names: readonly string[]): string | null {
   for (const { index, 0: digits } of [...name.matchAll(NUMBER)].slice(0, MAX_NUMBERS)) {
     const range = rangeAfter(name.slice(0, index), names);
-    if (range === undefined) return undefined;
+    if (range === null) return null;
     const { prefix, least, most } = range;
     const number = Number(digits);
     if (number < least || number > most) {
       return `; numbers in ${prefix}* go from ${least} to ${most}`;
     }
   }
-  return undefined;
+  return null;
 }
 
 interface NumberRange {
@@ -69,29 +70,26 @@ interface NumberRange {
 }
 
 /** The numbers that follow a prefix in the names, with more or fewer parts at its start. */
-function rangeAfter(prefix: string, names: readonly string[]): NumberRange | undefined {
+function rangeAfter(prefix: string, names: readonly string[]): NumberRange | null {
   const parts = prefix.split('.');
   for (let first = 0; first < Math.min(parts.length - 1, MAX_LEFT_OUT + 1); first++) {
     const end = parts.slice(first).join('.');
-    const numbers = new Map<string, number[]>();
+    let range: NumberRange | null = null;
     for (const name of names) {
-      const at = `.${name}`.indexOf(`.${end}`);
-      const [digits] =
-        at === -1 ? [] : (/^\d{1,15}(?=[./]|$)/.exec(name.slice(at + end.length)) ?? []);
+      const at = name.startsWith(end) ? 0 : name.indexOf(`.${end}`) + 1;
+      if (at === 0 && !name.startsWith(end)) continue;
+      const length = at + end.length;
+      NUMBER_AT.lastIndex = length;
+      const digits = NUMBER_AT.exec(name)?.[0];
       if (digits === undefined) continue;
-      const found = name.slice(0, at + end.length);
-      const known = numbers.get(found) ?? [];
-      numbers.set(found, known);
-      known.push(Number(digits));
+      const number = Number(digits);
+      range ??= { prefix: name.slice(0, length), least: number, most: number };
+      // Two models in one file, such as text and vision, have two ranges.
+      if (range.prefix.length !== length || !name.startsWith(range.prefix)) return null;
+      if (number < range.least) range = { ...range, least: number };
+      else if (number > range.most) range = { ...range, most: number };
     }
-    const [only, other] = numbers;
-    // Two models in one file, such as text and vision, have two ranges.
-    if (other !== undefined) return undefined;
-    if (only !== undefined) {
-      const [found, all] = only;
-      const least = all.reduce((min, one) => Math.min(min, one));
-      return { prefix: found, least, most: all.reduce((max, one) => Math.max(max, one)) };
-    }
+    if (range !== null) return range;
   }
-  return undefined;
+  return null;
 }

@@ -68,11 +68,13 @@ it('of two models in one file, has no range', () => {
 });
 
 it('compares the first 100,000 names, and none above 200 characters', () => {
-  const names = Array.from({ length: 150_000 }, (_, i) => `model.layers.${i % 60}.experts.${i}.up`);
-  names.unshift('1.'.repeat(2 ** 20), '1'.repeat(2 ** 20));
-  names.push('model.layers.99.late');
-  expect(message('model.layers.60.experts.0.up', names)).toContain('go from 0 to 59');
-  expect(message('1.'.repeat(100), names)).toMatch(/^no such tensor/);
+  const names = Array.from({ length: 99_999 }, (_, i) => `model.layers.${i % 60}.experts.${i}.up`);
+  const wanted = 'model.layers.60.experts.0.up';
+  expect(message(wanted, names)).toContain('go from 0 to 59');
+  expect(message(wanted, [...names, 'x', 'model.layers.99.late'])).toContain('did you mean');
+  const long = ['1.'.repeat(2 ** 20), `model.layers.99.${'x'.repeat(200)}`];
+  expect(message(wanted, [...long, ...names])).toContain('did you mean');
+  expect(message('1.'.repeat(100), [...long, ...names])).toMatch(/^no such tensor/);
 });
 
 it('is the error of files and of sharded checkpoints', () => {

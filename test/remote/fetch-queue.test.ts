@@ -1,5 +1,5 @@
 /** Calls of the same turn of the event loop share requests; other calls do not. */
-import { afterEach, describe, expect, test, } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
 import type { RemoteCheckpoint } from '../../src/remote/checkpoint.js';
 import { openRemote, parse, type Tensor } from '../support/api.js';

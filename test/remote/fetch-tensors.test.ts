@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it, } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
 import { openRemote } from '../../src/remote/browser.js';
 import { FETCHED_PIECE_BYTE_LENGTH } from '../../src/remote/fetch-plan.js';

@@ -1,13 +1,6 @@
 /** One tensor of a model, or a slice of it. */
 
-import { tensorNotFound } from '../../errors/tensor-not-found.js';
-import {
-  type AnyCheckpoint,
-  type SliceIndices,
-  type Tensor,
-  TensorNotFoundError,
-  type TransferProgress,
-} from '../../index.js';
+import type { AnyCheckpoint, SliceIndices, Tensor, TransferProgress } from '../../index.js';
 
 type OnProgress = (progress: TransferProgress) => void;
 
@@ -29,10 +22,7 @@ export async function findTensor(
   signal: AbortSignal,
 ): Promise<FoundTensor> {
   if (!checkpoint.local) {
-    const { dtype, shape } = await checkpoint.info(name, { signal }).catch(async (error) => {
-      if (!(error instanceof TensorNotFoundError)) throw error;
-      throw tensorNotFound(name, await checkpoint.keys(), { path: error.path });
-    });
+    const { dtype, shape } = await checkpoint.info(name, { signal });
     const slice = (index: SliceIndices, onProgress?: OnProgress): Promise<Tensor> =>
       index.length === 0
         ? checkpoint.getTensor(name, { signal, onProgress })

@@ -27,7 +27,7 @@ import type { CheckpointSummary } from '../hub/parameter-count.js';
 import type { SourceMetadata } from '../shards/metadata.js';
 import { siblingName } from '../shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
-import type { Catalog, LocatedTensor } from '../source/catalog.js';
+import { Catalog, type LocatedTensor } from '../source/catalog.js';
 import type { PlainValue, RootKeys } from '../source/plain-value.js';
 import { requireStreamOptions, type StreamOptions, streamTensors } from '../source/stream.js';
 import {
@@ -46,7 +46,6 @@ import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/ve
 import { VIEW_OF, type ViewParts, viewMetadata } from '../source/view.js';
 import type { DeclaringFile } from '../verification/verify-declared-hashes.js';
 import { LazyShards } from './lazy-shards.js';
-import { LocalCatalog } from './local-catalog.js';
 import { LocalStream } from './local-stream.js';
 import { contentsOf, type Shard } from './shard.js';
 import { readSibling } from './sibling-files.js';
@@ -584,7 +583,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     const only = this.#onlyWith(wanted);
     if (only !== undefined) return await only.readTensors(wanted, options);
     return await this.#shards.use(async (shards) => {
-      const catalog = new LocalCatalog(shards, this.#problems);
+      const catalog = new Catalog(shards, this.#problems);
       const places = await runAsync(placesIn(shards, catalog, wanted), options.signal);
       return await readPlaces(places, options);
     });
@@ -710,7 +709,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** Created on first use: a single file may never need one. */
   get #catalog(): Catalog {
-    this.#madeCatalog ??= new LocalCatalog(this.#shards, this.#problems);
+    this.#madeCatalog ??= new Catalog(this.#shards, this.#problems);
     return this.#madeCatalog;
   }
 

@@ -1,12 +1,7 @@
 /** The tensors of a checkpoint: by its index, else by the header of its only file. */
 
-import {
-  FormatError,
-  quoteName,
-  type SafetensorsError,
-  TensorNotFoundError,
-} from '../../errors/errors.js';
-import { nearNames } from '../../errors/near-names.js';
+import { FormatError, quoteName, type SafetensorsError } from '../../errors/errors.js';
+import { tensorNotFound } from '../../errors/tensor-not-found.js';
 import type { FileContents } from '../../header/file-contents.js';
 import { locateTensor, type TensorPlace, type WrittenTensors } from './aliases.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
@@ -115,6 +110,6 @@ export class CheckpointContents implements WrittenTensors {
     const problem = this.#problems.get(name);
     if (problem !== undefined) return problem;
     const names = (this.#index ?? this.#only()).names();
-    return new TensorNotFoundError(name, nearNames(name, names), { path: this.#path });
+    return tensorNotFound(name, names, { path: this.#path });
   }
 }

@@ -8,7 +8,7 @@ import {
   TensorNotFoundError,
 } from '../../errors/errors.js';
 import { pairsOf } from '../../errors/named-values.js';
-import { nearNames } from '../../errors/near-names.js';
+import { tensorNotFound } from '../../errors/tensor-not-found.js';
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import { nameProblem } from '../../header/header-writer.js';
 import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
@@ -50,7 +50,7 @@ export function selectionSource(
       const found = names.has(name) ? name : metadata?.get(name);
       return found !== undefined && names.has(found) ? found : undefined;
     },
-    notFound: (name) => new TensorNotFoundError(name, nearNames(name, names), { path }),
+    notFound: (name) => tensorNotFound(name, names, { path }),
   };
 }
 

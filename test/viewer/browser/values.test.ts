@@ -216,7 +216,7 @@ describe('two models', () => {
       { difference: 'added', name: 'new', before: '', after: 'U8 1' },
       { difference: 'removed', name: 'old', before: 'U8 1', after: '' },
     ]);
-    expect(await page.getByRole('row', { name: /^added/ }).innerText()).toContain('U8 1');
+    expect(await page.getByRole('row', { name: /^added/ }).textContent()).toContain('U8 1');
     expect(faults).toEqual([]);
   });
 

@@ -106,7 +106,7 @@ export const convertCommand: Command = {
     'path that ends in .safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for ' +
     'the standard output. A Diffusers pipeline, a folder or a DDUF archive, becomes a folder with all of its files. ' +
     'Code in the source is never run, and its bytes are compared with their checksums. Weight files in TARGET are ' +
-    'replaced only with --force.',
+    'replaced only with --force. --digests needs a local SOURCE, and a path as TARGET.',
   example: 'convert model.ckpt model.safetensors --dtype BF16',
   options: {
     ...SELECTION,

@@ -39,11 +39,11 @@ export async function cosinesOfChanges(
   let before = 0;
   try {
     for (const { prefix, sources } of found) {
-      const inTurn = sources.map(({ model, entries }) => tensorsInTurn(model, entries, signal));
+      const readers = sources.map(({ model, entries }) => tensorsInTurn(model, entries, signal));
       try {
         for (const { name, byteLength } of sources[0]?.entries ?? []) {
           const tensors: Tensor[] = [];
-          for (const one of inTurn) tensors.push((await one.next()).value as Tensor);
+          for (const reader of readers) tensors.push((await reader.next()).value as Tensor);
           const onProgress = ({ bytes }: { readonly bytes: number }): void =>
             progress.onProgress({ bytes: before + bytes, totalBytes });
           const options = { signal, onProgress };
@@ -53,7 +53,7 @@ export async function cosinesOfChanges(
           before += byteLength;
         }
       } finally {
-        for (const one of inTurn) await one.return();
+        for (const reader of readers) await reader.return();
       }
     }
   } finally {

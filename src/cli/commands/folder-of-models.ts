@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { basename } from 'node:path';
 
-/** Most models that the hint names. */
+/** Maximum number of models in the hint. */
 const SHOWN_MODELS = 8;
 
 /** Names the models one level below a folder without a checkpoint; empty for other errors and folders. */

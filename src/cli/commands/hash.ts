@@ -25,7 +25,7 @@ import {
   printResult,
   UsageError,
 } from './command.js';
-import { editFile, requireLocal, setHashes } from './metadata-edit.js';
+import { editFile, requireLocal, requireNoChoice, setHashes } from './metadata-edit.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 /** Digits of the short forms. */
@@ -195,7 +195,10 @@ async function writeDigests(
     throw new UsageError('--all prints digests, and --write writes them');
   const path = requireLocal(source);
   const hashes = { digests: true };
-  if (isOneFile(path)) return await editFile(context, options, path, new Map(), hashes);
+  if (isOneFile(path)) {
+    requireNoChoice('hash FILE --write', options);
+    return await editFile(context, options, path, new Map(), hashes);
+  }
   // Closed before it is written: Windows replaces no open file.
   const paths = await safetensorsFilesOf(path, options, context);
   await setHashes(context, options, source, paths, hashes);

@@ -106,13 +106,15 @@ export async function editFile(
 interface FilesResult {
   readonly source: string;
   readonly files: readonly EditResult[];
+  /** Number of the model's files; greater than that of the edited files after a failure or an interrupt. */
+  readonly fileCount: number;
   /** The file that could not be edited, with which the work ended; absent if there is none. */
   readonly failed?: string;
 }
 
 /**
- * Sets the hashes in each file, one after the other, except with `--dry-run`, and prints the edited files, also when one
- * of them cannot be edited.
+ * Sets the hashes in each file, one after the other, and prints the edited files, also after a failure or an interrupt.
+ * The same holds for `--dry-run`, which writes nothing.
  *
  * @throws The error of the first file that cannot be edited
  */
@@ -131,8 +133,10 @@ export async function setHashes(
       files.push(await editedFile(context, options, { path, changes, hashes, place }));
     }
   } finally {
-    const failed = paths[files.length];
-    const result = { source, files, ...(failed === undefined ? {} : { failed }) };
+    // An interrupt is no failure of the file.
+    const failed = context.signal.aborted ? undefined : paths[files.length];
+    const fileCount = paths.length;
+    const result = { source, files, fileCount, ...(failed === undefined ? {} : { failed }) };
     printResult<FilesResult>(context, options, result, filesLines);
   }
 }
@@ -229,11 +233,14 @@ function hashLines(method: EditResult['method'], of: 'file' | 'files', style: St
   return [style.dim(`${changed}; those of the tensors have not`)];
 }
 
-function filesLines({ files, failed }: FilesResult, style: Style): readonly string[] {
+function filesLines({ files, fileCount, failed }: FilesResult, style: Style): readonly string[] {
   const written = files.find(({ method }) => method === 'rewritten');
   return [
     ...files.map((file) => doneLine(file, style)),
     ...(failed === undefined ? [] : [`${style.bold(visible(failed))}: ${style.error('failed')}`]),
+    ...(files.length === fileCount
+      ? []
+      : [style.warning(`stopped after ${files.length} of ${plural(fileCount, 'file')}`)]),
     ...(written === undefined ? [] : hashLines(written.method, 'files', style)),
   ];
 }

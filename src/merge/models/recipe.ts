@@ -129,7 +129,7 @@ const KEYS: Readonly<Record<Level, Readonly<Record<string, string | null>>>> = {
 /** Keys of the method, in both forms. */
 const METHOD_KEYS = ['method', 'merge_method'];
 
-/** Methods of mergekit that are not those with the most similar names. */
+/** mergekit methods for which the nearest supported name would be wrong. */
 const OTHER_METHODS: readonly unknown[] = ['nuslerp', 'della_linear'];
 
 /** Names of the dtypes that merged weights may have. */
@@ -168,10 +168,10 @@ class RecipeParser {
     const { method, merge_method: mergekits } = recipe as Readonly<Record<string, unknown>>;
     this.#isMergekits = mergekits !== undefined;
     if (this.#isMergekits && method !== undefined) this.#fail(OTHER_FORM);
-    const name = mergekits ?? method;
+    const name = this.#isMergekits ? mergekits : method;
     if (typeof name !== 'string' || !Object.hasOwn(METHODS, name)) {
       const key = this.#isMergekits ? 'merge_method' : 'method';
-      if (name === undefined) this.#requireMethodKey();
+      if (name === undefined) this.#rejectMisspeltMethodKey();
       const names = Object.keys(METHODS);
       const hint = OTHER_METHODS.includes(name) ? '' : nearHint(name, names);
       throw invalidRecipe(`one of ${names.join(', ')}`, { key, path }, name, hint);
@@ -179,8 +179,9 @@ class RecipeParser {
     this.#methodName = name as MergeMethod;
   }
 
-  /** Throws for a misspelt key of the method. */
-  #requireMethodKey(): void {
+  /** Throws if a misspelt key stands in for the missing key of the method. */
+  #rejectMisspeltMethodKey(): void {
+    if (METHOD_KEYS.some((key) => Object.hasOwn(this.#recipe, key))) return;
     for (const key of Object.keys(this.#recipe)) {
       const hint = nearHint(key, METHOD_KEYS);
       if (hint !== '') this.#fail(`${key} is not supported${hint}`);
@@ -375,7 +376,7 @@ class RecipeParser {
       const dtype = typeof given === 'string' ? dtypeOfOtherName(given) : undefined;
       if (dtype !== undefined && isCastSource(dtype)) return dtype;
       const own = (this.#isMergekits ? KEYS.recipe[key] : key) as string;
-      // A known dtype is no misspelt one, and float8 is not float64.
+      // Known dtypes are not misspelt, and float8 is not float64.
       const digits = String(given).replaceAll(/\D/g, '');
       const names = DTYPE_NAMES.filter((name) => name.replaceAll(/\D/g, '').endsWith(digits));
       const hint = dtype === undefined ? nearHint(given, names) : '';

@@ -1,7 +1,9 @@
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { fromFloat32, type TensorInput } from '../../support/api.js';
-import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { MODEL_INDEX } from '../../support/model-index.js';
 import { writeTensors } from '../../support/write-tensors.js';
 import { call, golden } from '../call.js';
 import { HOSTILE_ENTRIES, UNSAFE_OUTPUT } from '../hostile.js';
@@ -271,6 +273,37 @@ describe('diff of some tensors', () => {
       expect(text).toContain(
         `\ncosine of all changes from the base: ${Number(ofAll.toPrecision(4))}\n`,
       );
+    });
+
+    it('of the models of a pipeline, each by its folder', async () => {
+      const pipeline = (name: string, models: Readonly<Record<string, readonly number[]>>) => {
+        const folder = temporaryPath(name);
+        writeBelow(folder, 'model_index.json', MODEL_INDEX);
+        for (const [model, values] of Object.entries(models)) {
+          writeBelow(folder, `${model}/config.json`, '{}');
+          const path = join(folder, model, 'diffusion_pytorch_model.safetensors');
+          writeTensors(path, { w: f32([2], ...values) } as Parameters<typeof writeTensors>[1]);
+        }
+        return folder;
+      };
+      const [from, left, right] = [
+        pipeline('c', { text_encoder: [0, 0], unet: [1, 1], vae: [1, 1] }),
+        pipeline('a', { text_encoder: [1, 0], unet: [2, 1], vae: [2, 2] }),
+        pipeline('b', { text_encoder: [-3, 0], unet: [1, 2] }),
+      ];
+      const args = ['diff', left, right, '--base', from, '--values', '--json'];
+      const { stdout, stderr } = await call(args);
+      expect(stderr).toBe('');
+      const found = JSON.parse(stdout);
+      const cosines = found.changed.map(
+        ({ name, cosineOfChanges }: { name: string; cosineOfChanges?: number | null }) => [
+          name,
+          cosineOfChanges,
+        ],
+      );
+      expect(Object.fromEntries(cosines)).toEqual({ 'text_encoder/w': -1, 'unet/w': 0 });
+      // Changes (1, 0, 1, 0) and (-3, 0, 0, 1).
+      expect(found.cosineOfChanges).toBeCloseTo(-3 / Math.sqrt(2 * 10), 15);
     });
 
     it('in a column only where it fits', async () => {

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
+  linkSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -11,9 +13,11 @@ import {
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { hashFile } from '../../../src/file/verification/hash-file.js';
+import { inTurn } from '../../../src/write/replacement/locks.js';
 import { FILES } from '../../foreign/dduf/pipeline-files.js';
+import { HubCache } from '../../support/hub-cache.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import {
   type Entry,
@@ -296,10 +300,86 @@ describe('hash', () => {
         files: [{ path: join(folder, first), method: 'rewritten' }],
       });
       expect(JSON.parse(stderr)).toMatchObject({ code: 'SAFETENSORS_CHECKSUM_MISMATCH', path });
-      expect(JSON.parse(stdout).failed).toBe(path);
+      expect(JSON.parse(stdout)).toMatchObject({ failed: path, fileCount: 2 });
       expect(readFileSync(path)).toEqual(bytes);
       const again = await call(['hash', folder, '--write']);
-      expect(again.stdout).toBe(`${join(folder, first)}: nothing to change\n${path}: failed\n`);
+      const lines = [`${join(folder, first)}: nothing to change`, `${path}: failed`];
+      expect(again.stdout.split('\n')).toEqual([...lines, 'stopped after 1 of 2 files', '']);
+      const preview = await call(['hash', folder, '--write', '--dry-run', '--json']);
+      expect(JSON.parse(preview.stdout)).toMatchObject({
+        ...{ files: [{ method: 'dryRun' }], failed: path, fileCount: 2 },
+      });
+    });
+
+    /** The output of a call that is interrupted at the second of three files. */
+    async function interrupted(...options: string[]): Promise<{ folder: string; stdout: string }> {
+      const shards = { ...TWO_SHARDS.shards, 'model-00003-of-00003.safetensors': ENTRIES };
+      const folder = writeCheckpoint({ shards }, temporaryPath(`interrupted${options.join('')}`));
+      const [path, other] = [
+        join(folder, second),
+        join(folder, 'model-00003-of-00003.safetensors'),
+      ];
+      const before = [path, other].map((one) => readFileSync(one));
+      const ending = new AbortController();
+      let release = (): void => {};
+      const held = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      // The edit of the second file waits for this one.
+      const earlier = inTurn(realpathSync(path), undefined, () => held);
+      const called = call(['hash', folder, '--write', ...options], undefined, ending.signal);
+      await vi.waitFor(() => {
+        expect(readFileSync(join(folder, first)).includes('safetensors-mmap.sha256')).toBe(true);
+      });
+      ending.abort();
+      const { code, stdout, stderr } = await called;
+      release();
+      await earlier;
+      expect([code, stderr]).toEqual([1, '']);
+      expect([path, other].map((one) => readFileSync(one))).toEqual(before);
+      return { folder, stdout };
+    }
+
+    it('ends with the signal, and lists no file as failed', async () => {
+      const json = await interrupted('--json');
+      const result = JSON.parse(json.stdout);
+      expect(result).toMatchObject({ files: [{ path: join(json.folder, first) }], fileCount: 3 });
+      expect(result).not.toHaveProperty('failed');
+      const { folder, stdout } = await interrupted();
+      expect(stdout.replaceAll(folder, 'FOLDER').split('\n').slice(0, 2)).toEqual([
+        `FOLDER/${first}: replaced by a new file; 1 key set, 0 keys removed`,
+        'stopped after 1 of 3 files',
+      ]);
+    });
+
+    it('rejects a snapshot of the Hub cache', async () => {
+      const cache = new HubCache();
+      const content = fileBytes(ENTRIES);
+      const path = cache.addPlain('model.safetensors', content);
+      for (const source of [cache.snapshot(), path]) {
+        const { code, stderr } = await call(['hash', source, '--write', '--json']);
+        expect([code, JSON.parse(stderr).code]).toEqual([1, 'SAFETENSORS_HUB_CACHE_BLOB']);
+      }
+      expect(readFileSync(path)).toEqual(Buffer.from(content));
+      expect(readdirSync(join(cache.repository(), 'blobs'))).toEqual([sha256(content)]);
+    });
+
+    it('writes every hard link of a file', async () => {
+      const content = fileBytes(ENTRIES);
+      const folder = temporaryPath('links');
+      const paths = [first, second].map((name) => join(folder, name)) as [string, string];
+      const index = { weight_map: { w: first, b: second } };
+      writeBelow(folder, 'model.safetensors.index.json', JSON.stringify(index));
+      linkSync(writeBelow(folder, first, content), paths[1]);
+      const outside = temporaryPath('outside.safetensors');
+      linkSync(paths[0], outside);
+      const { files } = await write(folder);
+      expect(files).toMatchObject(paths.map((path) => ({ path, method: 'rewritten' })));
+      for (const path of paths) {
+        expect(await printed(['verify', path])).toContain('digests (1 of 1 file)');
+      }
+      // Links outside the model keep the old bytes.
+      expect(readFileSync(outside)).toEqual(Buffer.from(content));
     });
 
     it('takes only safetensors', async () => {
@@ -314,6 +394,8 @@ describe('hash', () => {
 
   it.each([
     [['--all', '--write'], '--all prints digests'],
+    [['--write', '--variant', 'fp16'], '--variant chooses in a folder or repository'],
+    [['--write', '--revision', 'main'], '--revision chooses in a folder or repository'],
     [['--dry-run'], '--dry-run is for --write'],
   ])('is wrong use with %j', async (options, message) => {
     const { code, stderr } = await call(['hash', writeTemporary(ENTRIES), ...options]);

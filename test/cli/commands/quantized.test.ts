@@ -26,9 +26,9 @@ async function json(...args: readonly string[]) {
 }
 
 /** A plain file of the logical weights, times a factor. */
-async function plainFile(id: string, factor: number): Promise<string> {
+async function plainFile(id: string, factor: number, name = 'plain.safetensors'): Promise<string> {
   const model = await dequantized(safeOpen(fixture(id)));
-  const path = temporaryPath('plain.safetensors');
+  const path = temporaryPath(name);
   const tensors = model.keys().map((name) => {
     const data = model.getTensor(name).toFloat32();
     const shape = model.info(name).shape;
@@ -175,6 +175,30 @@ describe('diff --values', () => {
     const path = await plainFile('fp8-block-ragged', 1);
     const { removed } = await json('diff', FP8, path, '--values', '--raw');
     expect(removed).toContain(`${NAME}_scale_inv`);
+  });
+
+  it('--base compares changes of dequantized weights, whichever source is quantized', async () => {
+    const paths = [];
+    for (const factor of [0.5, 2]) {
+      paths.push(await plainFile('fp8-block-ragged', factor, `times-${factor}.safetensors`));
+    }
+    const [half, double] = paths as [string, string];
+    for (const [a, b, base, cosine] of [
+      [half, double, FP8, -1],
+      [FP8, double, half, 1],
+      [half, FP8, double, 1],
+    ] as const) {
+      const found = await json('diff', a, b, '--base', base, '--values');
+      const own = found.changed.find(({ name }: { name: string }) => name === NAME);
+      expect([own.cosineOfChanges, found.cosineOfChanges]).toEqual([
+        expect.closeTo(cosine, 12),
+        expect.closeTo(cosine, 12),
+      ]);
+    }
+    const raw = await json('diff', half, double, '--base', FP8, '--values', '--raw');
+    const codes = raw.changed.find(({ name }: { name: string }) => name === NAME);
+    // Codes are large: since these, both changes have nearly the same direction.
+    expect(codes.cosineOfChanges).toBeGreaterThan(0.9);
   });
 
   it('gives the reason for a weight that cannot be dequantized', async () => {

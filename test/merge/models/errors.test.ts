@@ -177,6 +177,9 @@ describe('a recipe is invalid', () => {
   it.each<[string, object]>([
     ['found "karcher"', { merge_method: 'karcher', models: [] }],
     ['found "nuslerp"', { merge_method: 'nuslerp', models: [] }],
+    ['found null', { merge_method: null, models: [] }],
+    ['found undefined', { method: undefined, models: [] }],
+    ['found undefined', { method: undefined, methode: 'slerp', models: [] }],
     ['found "slrep"; did you mean slerp?', { merge_method: 'slrep', models: [] }],
     ['found "dare-ties"; did you mean dare_ties?', { method: 'dare-ties', models: [] }],
     ['found "flaot16"; did you mean float16?', { ...LINEAR, dtype: 'flaot16' }],
@@ -209,6 +212,7 @@ describe('a file of a recipe', () => {
     ['a.yml', 'method: linear\n<<: {dtype: F32}', '<<'],
     ['a.yml', 'method: linear\nmodels: [{source: a}]\n__proto__: {dtype: F32}', '__proto__'],
     ['a.yml', '', 'must be an object, found null'],
+    ['a.yml', 'merge_method:\nmodels: [{model: a}]', 'merge_method must be one of linear, slerp'],
   ])('%s with %j is an error', async (name, text, message) => {
     const path = file(name, text);
     await expect(mergeModels(path)).rejects.toMatchObject({

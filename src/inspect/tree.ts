@@ -115,17 +115,24 @@ function childOf(branch: Branch, key: string): Branch {
   return child;
 }
 
-/** Numbers the forms, deepest first. */
+/** Numbers the forms, deepest first. The order of children is not part of a form: files may list a layer in two. */
 function setForms(branch: Branch, known: Map<string, number>): void {
-  let text = branch.leaf === null ? '' : leafForm(branch.leaf);
+  const leaf = branch.leaf === null ? '' : leafForm(branch.leaf);
+  const parts: string[] = [];
   // Names may contain any character: their lengths separate them.
   for (const [key, child] of branch.children ?? []) {
     setForms(child, known);
-    text += ` ${key.length} ${key}${child.form}`;
+    parts.push(` ${key.length} ${key}${child.form}`);
   }
-  const form = known.get(text);
-  branch.form = form ?? known.size;
-  if (form === undefined) known.set(text, branch.form);
+  const text = leaf + parts.join('');
+  let form = known.get(text);
+  if (form === undefined) {
+    const sorted = leaf + parts.sort().join('');
+    form = known.get(sorted) ?? known.size;
+    // Most branches list their children as an earlier one does: these are not sorted.
+    known.set(text, form).set(sorted, form);
+  }
+  branch.form = form;
 }
 
 /** Equal for leaves with the same dtype and shape. */
@@ -260,6 +267,8 @@ export function treeOf(entries: readonly TreeEntry[]): TreeNode[] {
     );
   }
   const root = grow(entries);
-  setForms(root, new Map());
+  const known = new Map<string, number>();
+  // No branch is compared with the root.
+  for (const child of root.children?.values() ?? []) setForms(child, known);
   return foldedChildren(root).map((branch) => nodeOf(branch, 1));
 }

@@ -72,6 +72,19 @@ describe('treeOf', () => {
     ]);
   });
 
+  it('folds layers whose tensors are in another order, and shows that of the first', () => {
+    const names = ['0.b', '0.a.x', '0.a.y', '1.a.y', '1.a.x', '1.b', '2.b', '2.a.y', '2.a.x'];
+    const nodes = treeOf(names.map((name) => entry(name)));
+    expect(labels(nodes)).toEqual(['0-2', ['b', 'a', ['x', 'y']]]);
+    expect(nodes.map((one) => [one.times, one.tensors, one.byteLength])).toEqual([[3, 9, 9]]);
+    expect(leafNames(nodes).sort()).toEqual([...names].sort());
+  });
+
+  it('does not fold layers with the same tensors whose shapes are exchanged', () => {
+    const entries = [entry('0.a', 1), entry('0.b', 2), entry('1.b', 1), entry('1.a', 2)];
+    expect(labels(treeOf(entries))).toEqual(['0', ['a', 'b'], '1', ['b', 'a']]);
+  });
+
   it('does not fold what differs in shape, nor numbers with a gap', () => {
     const entries = [entry('a.0.w', 1), entry('a.1.w', 2), entry('a.3.w', 2), entry('a.4.w', 2)];
     expect(labels(treeOf(entries))).toEqual(['a', ['0.w', '1.w', '3-4.w']]);

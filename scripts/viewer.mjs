@@ -37,10 +37,16 @@ entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 /**
  * Exports that do nothing in this page, replaced by `undefined`, or by the value that browsers would get. The page
  * opens safetensors files, reads slices and runs in browsers: it has no blocks of GGUF, lists of rows, chunks, streams,
- * typed views, parts for ranks, thread pool, events of requests, or errors of Node's `fetch`.
+ * typed views, parts for ranks, thread pool, events of requests, or errors of Node's `fetch`. Headers have one reader,
+ * without the one that only makes the first file of a process faster; unknown names have no ranges of layers.
  */
 const LEFT_OUT = new Map(
   Object.entries({
+    'errors/tensor-not-found': [
+      "import { TensorNotFoundError } from './errors.js';",
+      "import { nearNames } from './near-names.js';",
+      'tensorNotFound = (name, names, at) => new TensorNotFoundError(name, nearNames(name, names), at)',
+    ],
     'file/source/stream': ['requireStreamOptions', 'streamTensors'],
     'header/canonical-header': ['readCanonicalHeader = function* () { return null; }'],
     'quantized/blocks/kernels': ['blockKernels'],
@@ -63,7 +69,11 @@ const LEFT_OUT = new Map(
   }).map(([module, names]) => [
     join(root, 'src', `${module}.ts`),
     names
-      .map((name) => `export const ${name.includes(' = ') ? name : `${name} = undefined`};`)
+      .map((name) =>
+        name.startsWith('import ')
+          ? name
+          : `export const ${name.includes(' = ') ? name : `${name} = undefined`};`,
+      )
       .join(''),
   ]),
 );

@@ -4,7 +4,7 @@
 export const MAX_COMPARED_NAMES = 100_000;
 export const MAX_COMPARED_LENGTH = 200;
 
-/** Most names in an error. */
+/** Maximum number of names in an error. */
 export const MAX_NEAR_NAMES = 3;
 
 /** Share of the longer name that must agree at the two ends. */

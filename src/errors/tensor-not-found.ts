@@ -1,20 +1,21 @@
 /** The error for an unknown tensor name: names like it, or the range of a number in it. */
 
-import { type ErrorContext, TensorNotFoundError } from './errors.js';
+import { type ErrorContext, quoteName, TensorNotFoundError } from './errors.js';
 import {
   MAX_COMPARED_LENGTH,
   MAX_COMPARED_NAMES,
   MAX_NEAR_NAMES,
   nearNames,
 } from './near-names.js';
+import { shardNumbersOf } from './shard-numbers.js';
 
-/** Most numbers of a name to look at, and most parts of its prefix to leave out: each searches all names. */
+/** Maximum numbers of a name to look at, and parts of its prefix to leave out: each searches all names. */
 const MAX_NUMBERS = 4;
 const MAX_LEFT_OUT = 3;
 
-/** A number in a name, up to a dot, a slash or the end; and one that begins at a place. Longer ones are not exact. */
+/** A number in a name, up to a dot, a slash or the end; and one that begins at a place. */
 const NUMBER = /(?<=^|[./])\d{1,15}(?=[./]|$)/g;
-const NUMBER_AT = /\d{1,15}(?=[./]|$)/y;
+const NUMBER_AT = /\d+(?=[./]|$)/y;
 
 /** Returns the error for a name that is not among the names of all tensors. */
 export function tensorNotFound(
@@ -34,14 +35,15 @@ export function tensorNotFound(
   if (same.length > 0 && same.length <= MAX_NEAR_NAMES) {
     return new TensorNotFoundError(name, same, context);
   }
-  // A name that is not compared may have any number.
-  const range = areAll ? rangeAround(plain, compared) : null;
+  // A name that is not compared, or in another shard, may have any number.
+  const isShard = context.path !== undefined && shardNumbersOf(context.path) !== null;
+  const range = areAll && !isShard ? rangeAround(plain, compared) : null;
   return range === null
     ? new TensorNotFoundError(name, nearNames(name, compared), context)
     : new TensorNotFoundError(name, [], context, range);
 }
 
-/** Whether two names differ only in parts at the start, and share most of their parts. */
+/** Whether two names differ only in parts at the start, and share at least half of their characters. */
 function hasOtherPrefix(one: string, other: string): boolean {
   const [shorter, longer] = one.length < other.length ? [one, other] : [other, one];
   const start = longer.length - shorter.length;
@@ -56,7 +58,10 @@ function rangeAround(name: string, names: readonly string[]): string | null {
     const { prefix, least, most } = range;
     const number = Number(digits);
     if (number < least || number > most) {
-      return `; numbers in ${prefix}* go from ${least} to ${most}`;
+      const all = quoteName(`${prefix}*`);
+      return least === most
+        ? `; the only number in ${all} is ${least}`
+        : `; numbers in ${all} go from ${least} to ${most}`;
     }
   }
   return null;
@@ -83,6 +88,7 @@ function rangeAfter(prefix: string, names: readonly string[]): NumberRange | nul
       const digits = NUMBER_AT.exec(name)?.[0];
       if (digits === undefined) continue;
       const number = Number(digits);
+      if (!Number.isSafeInteger(number)) return null;
       range ??= { prefix: name.slice(0, length), least: number, most: number };
       // Two models in one file, such as text and vision, have two ranges.
       if (range.prefix.length !== length || !name.startsWith(range.prefix)) return null;

@@ -258,6 +258,6 @@ it('show names the range of the layers of a remote model', async () => {
   const { code, stderr } = await call(['show', server.url('layers.safetensors'), 'layers.7.w']);
   expect([code, stderr]).toEqual([
     1,
-    expect.stringContaining('no such tensor; numbers in model.layers.* go from 0 to 1\n'),
+    expect.stringContaining('no such tensor; numbers in "model.layers.*" go from 0 to 1\n'),
   ]);
 });

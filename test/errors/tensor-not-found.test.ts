@@ -1,4 +1,5 @@
 /** Names of tensors with a wrong number or prefix. */
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { tensorNotFound } from '../../src/errors/tensor-not-found.js';
 import { parse, safeOpen, serialize } from '../support/api.js';
@@ -23,7 +24,7 @@ function message(name: string, names: readonly string[]): string {
 }
 
 const Q = 'self_attn.q_proj.weight';
-const RANGE = 'no such tensor; numbers in model.layers.* go from 0 to 39';
+const RANGE = 'no such tensor; numbers in "model.layers.*" go from 0 to 39';
 
 it.each([
   // Zeros before a number.
@@ -36,7 +37,7 @@ it.each([
   ['model.layers.40', RANGE],
   [
     'model.layers.3.mlp.experts.2.up_proj',
-    'no such tensor; numbers in model.layers.3.mlp.experts.* go from 0 to 1',
+    'no such tensor; numbers in "model.layers.3.mlp.experts.*" go from 0 to 1',
   ],
   // A prefix that is missing, or one too much.
   [
@@ -58,13 +59,26 @@ it('of a layer that has other tensors, names the nearest', () => {
   expect(found).toMatch(/^no such tensor; did you mean "model\.layers\.\d+\.mlp\.experts/);
 });
 
+it('of names with one number, or with longer ones than are exact', () => {
+  expect(message('h.1.w', ['h.0.w', 'h.0.b'])).toBe(
+    'no such tensor; the only number in "h.*" is 0',
+  );
+  const names = ['h.0.w', 'h.5.w', `h.1${'0'.repeat(19)}.w`];
+  expect(message('h.7.w', names)).toContain('did you mean');
+});
+
+it('shows control characters of a prefix as text', () => {
+  const found = message('layers.9.w', ['\u001b[31m\n- x.layers.0.w', '\u001b[31m\n- x.layers.1.w']);
+  expect(found).toContain('\\u001b[31m\\n- x.layers.*" go from 0 to 1');
+});
+
 it('of two models in one file, has no range', () => {
   const names = ['text.', 'vision.'].flatMap(modelNames);
   expect(message(`layers.3.${Q}`, names)).toBe(
     `no such tensor; did you mean "text.layers.3.${Q}", "vision.layers.3.${Q}"?`,
   );
   expect(message(`layers.45.${Q}`, names)).not.toContain('go from');
-  expect(message(`vision.layers.45.${Q}`, names)).toContain('vision.layers.* go from 0 to 39');
+  expect(message(`vision.layers.45.${Q}`, names)).toContain('"vision.layers.*" go from 0 to 39');
 });
 
 it('compares the first 100,000 names, and none above 200 characters', () => {
@@ -81,7 +95,7 @@ it('is the error of files and of sharded checkpoints', () => {
   const tensor = { dtype: 'U8', shape: [1], data: new Uint8Array(1) } as const;
   const file = parse(serialize({ 'h.0.w': tensor, 'h.1.w': tensor }));
   for (const get of [() => file.getTensor('h.2.w'), () => file.info('h.2.w')]) {
-    expect(get).toThrow('tensor "h.2.w": no such tensor; numbers in h.* go from 0 to 1');
+    expect(get).toThrow('tensor "h.2.w": no such tensor; numbers in "h.*" go from 0 to 1');
   }
   const entry = (name: string) => ({ name, dtype: 'U8', shape: [1] }) as const;
   const sharded = writeCheckpoint({
@@ -91,6 +105,11 @@ it('is the error of files and of sharded checkpoints', () => {
       'model-00002-of-00002.safetensors': [entry('h.1.w')],
     },
   });
-  expect(() => safeOpen(sharded).getTensor('h.2.w')).toThrow(/; numbers in h\.\* go from 0 to 1$/);
+  expect(() => safeOpen(sharded).getTensor('h.2.w')).toThrow(
+    /; numbers in "h\.\*" go from 0 to 1$/,
+  );
   expect(() => safeOpen(sharded).getTensor('h.01.w')).toThrow('; did you mean "h.1.w"?');
+  // Of one shard, only its own layers are known.
+  const shard = safeOpen(join(sharded, 'model-00001-of-00002.safetensors'));
+  expect(() => shard.getTensor('h.1.w')).toThrow(/has all tensors; did you mean "h\.0\.w"\?$/);
 });

@@ -92,7 +92,7 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
     );
     for (const [tensor, hint] of [
       ['Model.layers.1.weight', 'did you mean "model.layers.1.weight", "model.layers.0.weight"?'],
-      ['Model.layers.2.weight', 'numbers in model.layers.* go from 0 to 1'],
+      ['Model.layers.2.weight', 'numbers in "model.layers.*" go from 0 to 1'],
     ] as const) {
       expect(() => file.getTensor(tensor)).toThrow(
         expect.objectContaining({

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Credentials } from '../../src/remote/credentials.js';
-import { measured, referenceMilliseconds } from '../support/processor-cost.mjs';
+import { measured } from '../support/processor-cost.mjs';
 
 it.each([
   ['http://', 'http://'],
@@ -10,5 +10,5 @@ it.each([
   const cost = measured(() => credentials.redact(text.repeat(300_000)));
   expect(cost.result === shown.repeat(300_000)).toBe(true);
   // Looking from each of them to the end takes minutes.
-  expect(referenceMilliseconds(cost)).toBeLessThan(5000);
+  expect(cost.milliseconds).toBeLessThan(5000);
 });

@@ -15,6 +15,12 @@ const LOOP_NANOSECONDS = 1.2;
 /** What costs less is cheap on any machine: how slow this one is need not be measured. */
 const LITTLE_MILLISECONDS = 500;
 
+/** A page that costs more is a large one, of which the work may have had none. */
+const MAX_PAGE_MICROSECONDS = 20;
+/** Share of a cost that may be due to pages, and how many times slower this machine may count as: faults stay seen. */
+const MAX_PAGE_SHARE = 0.75;
+const MAX_SLOWNESS = 5;
+
 const ROUNDS = 3;
 /** The allocator asks the kernel for as many bytes each time. */
 const BYTE_LENGTH = 2 ** 26;
@@ -29,7 +35,7 @@ function usage() {
   return { milliseconds: (userCPUTime + systemCPUTime) / 1000, pages: minorPageFault };
 }
 
-/** Begins to measure; the function that it returns tells what has been spent since. */
+/** Begins to measure, and returns a function that returns the cost since. */
 function begin() {
   const before = usage();
   const began = performance.now();
@@ -58,7 +64,7 @@ export async function measuredAsync(work) {
   return { result, ...spent() };
 }
 
-/** The least of `count` costs, in milliseconds for each unit of `work`, which returns how many it did. */
+/** The least cost of three rounds, in milliseconds for each unit of `work`, which returns how many it did. */
 function leastCost(work) {
   let least = Infinity;
   for (let i = 0; i < ROUNDS; i++) {
@@ -92,17 +98,18 @@ function loop(bytes) {
 
 /** Milliseconds of a cost without what its pages cost above what they may. Takes 64 MB: measure memory before. */
 export function withoutSlowPages({ milliseconds, pages }) {
-  const surplus = Math.max(0, leastCost(fillPages) - PAGE_MICROSECONDS / 1000);
-  return milliseconds - pages * surplus;
+  const microseconds = Math.min(leastCost(fillPages) * 1000, MAX_PAGE_MICROSECONDS);
+  const surplus = Math.max(0, microseconds - PAGE_MICROSECONDS) / 1000;
+  return milliseconds - Math.min(pages * surplus, MAX_PAGE_SHARE * milliseconds);
 }
 
-/** How many times longer this machine takes, at the moment, than the one that limits are for; at least 1. */
+/** How many times longer this machine takes, at the moment, than the one that limits are for: from 1 to 5. */
 function slowness() {
   const table = new Uint32Array(TABLE_BYTE_LENGTH / 4);
   table.fill(0);
   const read = leastCost(() => readRandomly(table)) * 1e6;
   const step = leastCost(() => loop(new Uint8Array(4096))) * 1e6;
-  return Math.max(1, read / READ_NANOSECONDS, step / LOOP_NANOSECONDS);
+  return Math.min(MAX_SLOWNESS, Math.max(1, read / READ_NANOSECONDS, step / LOOP_NANOSECONDS));
 }
 
 /** Milliseconds that a cost would take on the machine that limits are for. Takes 128 MB: measure memory before. */

@@ -4,7 +4,7 @@ import { compareTensors } from 'safetensors-mmap/inspect';
 import type { Axis } from '../selection.js';
 import { dimensions, type TensorList } from './info.js';
 import { forEachAt, seldom } from './layers.js';
-import { readingOrder, sampleAxes, sampleSize, selectedElements } from './sample.js';
+import { bytesRead, readingOrder, sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
 import { type Progress, partOf } from './statistics.js';
 import { readable, tensorFacts } from './values.js';
@@ -101,7 +101,9 @@ export async function valueDifferences(
   }, 0);
   let done = 0;
   const report = seldom(list.names.length, () => onProgress({ done, total, partial }));
-  await forEachAt(compared.length, isRequested, total, async (index) => {
+  const bytesAt = (index: number): number =>
+    bytesRead(list, compared[index] as number, size, isWhole);
+  await forEachAt(compared.length, isRequested, bytesAt, async (index) => {
     const at = compared[index] as number;
     const name = list.names[at] as string;
     const { shape, elements, byteLength } = tensorFacts(first, name);

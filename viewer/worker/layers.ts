@@ -5,6 +5,7 @@ import { partNumber } from '../poster.js';
 import { wholeAxis } from '../selection.js';
 import { countZeroRows, firstBroken } from './health.js';
 import {
+  bytesRead,
   readingOrder,
   sampleAxes,
   sampleByteLength,
@@ -44,26 +45,42 @@ export interface LayersProgress extends Progress {
 /** Tensors at a time: with requests, waiting is most of the work. */
 const CONCURRENCY = { files: 1, requests: 6 };
 
-/** Short ones at a time, up to so many bytes: those near each other are one request. */
-const SHORT = { most: 64, byteLength: 2 ** 21 };
+/** Maximum number and bytes of short tensors at a time: those near each other are one request. */
+const SHORT = { count: 64, byteLength: 2 ** 21 };
 
 /** Of many tensors a report is long: it has a number of each. The first comes soon. */
 const REPORT = { firstMs: 120, ms: 300, tensorsPerMs: 50 };
 
-/** Runs work for every position, some at a time, which reads `byteLength` bytes in all; a failure ends all. */
-export async function forEachAt(
+/** Runs work for every position, some at a time, by the bytes that each reads; a failure ends all. */
+export function forEachAt(
   count: number,
   isRequested: boolean,
-  byteLength: number,
+  byteLengthAt: (at: number) => number,
   work: (at: number) => Promise<void>,
 ): Promise<void> {
-  let next = 0;
-  const worker = async () => {
-    while (next < count) await work(next++);
-  };
-  const short = Math.min(SHORT.most, (count * SHORT.byteLength) / byteLength);
-  const length = Math.max(CONCURRENCY[isRequested ? 'requests' : 'files'], short);
-  await Promise.all(Array.from({ length }, worker));
+  const concurrency = CONCURRENCY[isRequested ? 'requests' : 'files'];
+  let [next, running, bytes] = [0, 0, 0];
+  return new Promise((resolve, reject) => {
+    const run = (): void => {
+      if (next === count && running === 0) resolve();
+      while (next < count && running < SHORT.count) {
+        const byteLength = byteLengthAt(next);
+        if (running >= concurrency && bytes + byteLength > SHORT.byteLength) return;
+        running++;
+        bytes += byteLength;
+        const done = (): void => {
+          running--;
+          bytes -= byteLength;
+          run();
+        };
+        work(next++).then(done, (error) => {
+          next = count;
+          reject(error);
+        });
+      }
+    };
+    run();
+  });
 }
 
 /** Calls after 120 ms, and then at most every 300 ms; for reports of many tensors less often. */
@@ -106,7 +123,9 @@ export async function layerStatistics(
   const report = seldom(names.length, () =>
     onProgress({ done, total, partial: columns, tensors: order.length }),
   );
-  await forEachAt(order.length, source.isRequested, total, async (index) => {
+  const bytesAt = (index: number): number =>
+    bytesRead(source.list, order[index] as number, size, isWhole);
+  await forEachAt(order.length, source.isRequested, bytesAt, async (index) => {
     const at = order[index] as number;
     const name = names[at] as string;
     const { shape, elements } = tensorFacts(source, name);

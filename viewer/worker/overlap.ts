@@ -4,7 +4,7 @@ import type { Tensor } from 'safetensors-mmap';
 import { compareTensors } from 'safetensors-mmap/inspect';
 import { wholeAxis } from '../selection.js';
 import { forEachAt } from './layers.js';
-import { sampleAxes, sampleSize, selectedElements } from './sample.js';
+import { bytesRead, sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
 import { part, tensorFacts } from './values.js';
 
@@ -28,8 +28,10 @@ export async function overlap(
   const size = sampleSize(isRequested, Math.max(2, tensors.length));
   const cosines: (number | null)[] = [];
   let isSample = false;
-  const total = isWhole ? base.list.byteLength.reduce((sum, one) => sum + one, 0) : 0;
-  await forEachAt(tensors.length, isRequested, total, async (at) => {
+  const positions = tensors.map((name) => base.list.names.indexOf(name));
+  const bytesAt = (at: number): number =>
+    bytesRead(base.list, positions[at] as number, size, isWhole);
+  await forEachAt(tensors.length, isRequested, bytesAt, async (at) => {
     const name = tensors[at] as string;
     const { shape, elements } = tensorFacts(base, name);
     const axes = isWhole ? shape.map(wholeAxis) : sampleAxes(shape, size);

@@ -5,7 +5,7 @@ import type { Axis } from '../selection.js';
 import { dimensions, type SampleInfo, type TensorList } from './info.js';
 
 /** How much a sample reads. */
-interface SampleSize {
+export interface SampleSize {
   readonly elements: number;
   /** Places to read at: each is a request to a server. */
   readonly runs: number;
@@ -119,6 +119,17 @@ export function readingOrder(names: readonly string[], isWhole: boolean): readon
   if (!isWhole || first.length === names.length) return first;
   const known = new Set(first);
   return [...first, ...[...names.keys()].filter((at) => !known.has(at))];
+}
+
+/** About how many bytes are read of a tensor. */
+export function bytesRead(
+  { byteLength, elements }: TensorList,
+  at: number,
+  size: SampleSize,
+  isWhole: boolean,
+): number {
+  const share = isWhole ? 1 : Math.min(1, size.elements / Math.max(1, elements[at] as number));
+  return share * (byteLength[at] as number);
 }
 
 /** How much is read of the tensors of a list. */

@@ -5,7 +5,12 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
 import { Changes } from './changes.js';
 import { addPairs, emptySums } from './pair-sums.js';
-import { alikeWindows, requireTensor, type SliceableTensor } from './tensor-values.js';
+import {
+  alikeWindows,
+  isBigInteger,
+  requireTensor,
+  type SliceableTensor,
+} from './tensor-values.js';
 
 /** Differences of two tensors; C64 counts real and imaginary parts separately. */
 export interface TensorDifference {
@@ -35,11 +40,9 @@ export interface CompareTensorsOptions extends TransferOptions {
   readonly base?: SliceableTensor | undefined;
 }
 
-const COMPARE_OPTIONS: OptionNames<CompareTensorsOptions> = { ...TRANSFER_OPTIONS, base: true };
+type Values = ArrayLike<number>;
 
-function isBigInteger({ dtype }: Tensor): boolean {
-  return dtype === 'I64' || dtype === 'U64';
-}
+const COMPARE_OPTIONS: OptionNames<CompareTensorsOptions> = { ...TRANSFER_OPTIONS, base: true };
 
 /**
  * Compares the values of two tensors of one shape, of any dtypes. As numbers: equal values of different dtypes are the
@@ -72,15 +75,16 @@ export async function compareTensors(
   const sums = emptySums();
   const changes = base === undefined ? undefined : new Changes();
   let elements = 0;
+  // Progress counts the bytes of the first.
   const tensors = base === undefined ? [a, b] : [a, b, base];
   for await (const { values, parts } of alikeWindows(tensors, transfer)) {
-    const [x, y, from] = values as [ArrayLike<number>, ArrayLike<number>, ArrayLike<number>?];
+    const [x, y, from] = values as [Values, Values, Values];
+    const [partOfA, partOfB, partOfBase] = parts as [Tensor, Tensor, Tensor];
+    changes?.add({ values: [from, x, y], parts: [partOfBase, partOfA, partOfB] });
     elements += x.length;
     addPairs(sums, x, y);
-    if (from !== undefined) changes?.add(from, x, y);
     // Rounded to doubles, different integers of 64 bits can be equal.
-    const [partOfA, partOfB] = parts as [Tensor, Tensor];
-    if ([partOfA, partOfB].every(isBigInteger)) {
+    if (isBigInteger(partOfA) && isBigInteger(partOfB)) {
       sums.differing += hiddenDifferences([partOfA, partOfB], x, y);
     }
   }

@@ -4,7 +4,7 @@ import { cut } from '../../work/byte-ranges.js';
 import { factorOf, isOrdinarySum, LOWEST_LEVEL, levelOf, raised } from './scaled.js';
 
 /** Elements to add up at a time: one NaN or infinity among them slows all of them. */
-const BLOCK = 2 ** 12;
+export const BLOCK: number = 2 ** 12;
 
 /** Sums over pairs of values. */
 export interface Sums {
@@ -16,7 +16,7 @@ export interface Sums {
 }
 
 /** Sums of the errors' squares, of the values' squares and of products, in units of the levels of their factors. */
-interface Powers {
+export interface Powers {
   readonly squares: number;
   readonly dot: number;
   readonly squaresA: number;
@@ -74,7 +74,7 @@ export function emptySums(): Sums {
 }
 
 /** Whether no value needs more than 32 bits. */
-function isNarrow(values: ArrayLike<number>): boolean {
+export function isNarrow(values: ArrayLike<number>): boolean {
   return (values as Float32Array).BYTES_PER_ELEMENT <= 4;
 }
 

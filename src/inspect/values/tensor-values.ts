@@ -30,10 +30,15 @@ export interface SliceableTensor {
 }
 
 /** Values of tensors at the same places, one array a tensor. */
-interface ValueWindow {
+export interface ValueWindow {
   readonly values: readonly ArrayLike<number>[];
   /** The parts that have them. */
   readonly parts: readonly Tensor[];
+}
+
+/** Whether values are rounded to doubles. */
+export function isBigInteger({ dtype }: Tensor): boolean {
+  return dtype === 'I64' || dtype === 'U64';
 }
 
 /**

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { requestedBytes } from '../../../src/cli/serve/conditions.js';
-import { measured, referenceMilliseconds } from '../../support/processor-cost.mjs';
+import { measured } from '../../support/processor-cost.mjs';
 
 it('long lists of tags take no time', () => {
   const cost = measured(() => {
@@ -8,5 +8,5 @@ it('long lists of tags take no time', () => {
       expect(requestedBytes('GET', { 'if-match': match }, 100, '"a-1-z"')).toEqual({ status: 412 });
     }
   });
-  expect(referenceMilliseconds(cost)).toBeLessThan(500);
+  expect(cost.milliseconds).toBeLessThan(500);
 });

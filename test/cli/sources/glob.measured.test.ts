@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import { namesTest } from '../../../src/cli/sources/glob.js';
-import { measured, referenceMilliseconds } from '../../support/processor-cost.mjs';
+import { measured } from '../../support/processor-cost.mjs';
 
 it('takes no long time for any pattern', () => {
   const cost = measured(() => {
     expect(namesTest([`${'*a'.repeat(50)}b`])?.('a'.repeat(5000))).toBe(false);
   });
-  expect(referenceMilliseconds(cost)).toBeLessThan(2000);
+  expect(cost.milliseconds).toBeLessThan(2000);
 });

@@ -34,9 +34,36 @@ describe('the cosine of two changes', () => {
     [[INFINITE], [INFINITE], [1], null],
     [[0, 0], [1e200, 1], [1, 1], Math.SQRT1_2],
     [[0, 0], [1e-200, 0], [1e-200, 1e-200], Math.SQRT1_2],
+    // The change overflows.
+    [[-1e308, 0], [1e308, 1], [1e308, -1], 1],
+    [[-1e308, 1], [1e308, 2], [0, 0], 1],
+    [[5e-324, 0], [0, 0], [1e-323, 0], -1],
   ])('from %j of %j and %j', async (base, a, b, expected) => {
     const found = await cosine(base, a, b);
     expect(found).toEqual(expected === null ? null : expect.closeTo(expected, 15));
+  });
+
+  it('is exact for integers that are equal as doubles', async () => {
+    const integers = (...offsets: bigint[]): Tensor => {
+      const data = BigInt64Array.from(offsets, (offset) => 2n ** 60n + offset);
+      return parse(serialize({ t: { dtype: 'I64', shape: [data.length], data } })).getTensor('t');
+    };
+    const options = { base: integers(0n, 0n) };
+    const found = await compareTensors(integers(1n, 0n), integers(3n, 3n), options);
+    expect(found.cosineOfChanges).toBeCloseTo(Math.SQRT1_2, 15);
+  });
+
+  it('of values that only one side has changed is null, in blocks of zeros, too', async () => {
+    const zeros = tensorOf(new Float32Array(100_000));
+    const changed = new Float32Array(100_000);
+    changed[99_999] = 1;
+    const options = { base: zeros };
+    expect(await compareTensors(zeros, tensorOf(changed), options)).toMatchObject({
+      ...{ differing: 1, cosineOfChanges: null },
+    });
+    expect(await compareTensors(tensorOf(changed), tensorOf(changed), options)).toMatchObject({
+      cosineOfChanges: 1,
+    });
   });
 
   it('is of doubles over all values of a long tensor', async () => {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { DEFAULT_HUB_SETTINGS } from '../../../src/file/hub/settings.js';
 import { findSourceFiles } from '../../../src/remote/download/source-files.js';
 import { sourceSession } from '../../../src/remote/source.js';
-import { measuredAsync, referenceMilliseconds } from '../../support/processor-cost.mjs';
+import { measuredAsync } from '../../support/processor-cost.mjs';
 
 it('finds thousands of files in a list without stalling the event loop', async () => {
   const names = Array.from({ length: 5000 }, (_, i) => `model-${i}.safetensors`);
@@ -21,7 +21,7 @@ it('finds thousands of files in a list without stalling the event loop', async (
     );
     expect(cost.result.map(({ name }) => name)).toEqual(names);
     // None of it waits for anything. A look through the whole list for every file takes ten seconds.
-    expect(referenceMilliseconds(cost)).toBeLessThan(2000);
+    expect(cost.milliseconds).toBeLessThan(2000);
   } finally {
     source.session.close();
   }

@@ -110,6 +110,14 @@ export async function fetchRows(
   }
 }
 
+/** The path of a tensor's file for errors: of a sharded checkpoint that of the shard. */
+export function filePath(
+  { path }: Pick<OwnMergeSource, 'path'>,
+  { file }: Pick<TensorEntry, 'file'>,
+): string | undefined {
+  return file === '' ? path : path?.replace(/[^\\/]*\.index\.json$/, () => file);
+}
+
 /** The name of a checkpoint in messages and metadata: the Hub id, or the last part of its path. */
 export function sourceName(path: string | undefined): string | null {
   if (path === undefined || path === '') return null;

@@ -10,6 +10,7 @@ import { planSlice, type SliceIndices } from '../tensor/slice.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { cut } from '../work/byte-ranges.js';
 import { Transfer, type TransferOptions } from '../work/transfer.js';
+import { runAsync, runSync } from '../work/work.js';
 import { yieldIfDue } from '../work/yielding.js';
 import { type EncodedTensor, writeValues } from './values.js';
 
@@ -76,7 +77,7 @@ export function mergedTensor(
     spare = undefined;
     const values = memory.subarray(0, length);
     fill(first, values);
-    writeValues(values, merged, output);
+    runSync(writeValues(values, merged, output));
     if (length <= WINDOW_LENGTH) spare = memory;
   };
   const range = TensorOf.sourceOf(source).computed(
@@ -98,7 +99,7 @@ export function mergedTensor(
             }
             const values = new Float64Array(count * columns);
             await fillYielding(first, values, signal);
-            writeValues(values, merged, bytes);
+            await runAsync(writeValues(values, merged, bytes), signal);
           }
         },
   );
@@ -153,7 +154,7 @@ export async function mergedSlice(
       const values = new Float64Array((end - first) * columns);
       await fill(first, values);
       const [from, to] = [(first - begin) * rowByteLength, (end - begin) * rowByteLength];
-      writeValues(values, merged, output.subarray(from, to));
+      await runAsync(writeValues(values, merged, output.subarray(from, to)), options.signal);
       if (output.buffer === bytes.buffer) transfer.advance(to - from);
     }
   };

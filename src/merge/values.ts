@@ -6,6 +6,7 @@ import { DTYPES, type Dtype } from '../header/dtype.js';
 import { type CastSource, isCastSource } from '../tensor/float32/cast.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import type { ByteRange } from '../work/byte-ranges.js';
+import type { Work } from '../work/work.js';
 import { decode, encode } from './product.js';
 
 /** The dtypes of weights that can be merged. */
@@ -43,6 +44,14 @@ export function bytesOfElements(tensor: Tensor, first: number, count: number): B
   return { begin, end: begin + count * width };
 }
 
+/** A tensor with NaN or an infinity, of which a merged weight is computed. */
+export interface NonFiniteInput {
+  /** The model, the adapter or the base, for messages. */
+  readonly label: string;
+  readonly path: string | undefined;
+  readonly tensor: string;
+}
+
 /** Which elements became what they are. */
 export interface EncodedTensor {
   readonly name: string;
@@ -50,6 +59,8 @@ export interface EncodedTensor {
   readonly path: string | undefined;
   /** Whether infinities and NaN are errors. */
   readonly mustBeFinite: boolean;
+  /** Finds an input with NaN or an infinity; undefined when all are finite. Reads all inputs: for errors. */
+  readonly findNonFinite: () => Work<NonFiniteInput | undefined>;
 }
 
 /**
@@ -57,11 +68,18 @@ export interface EncodedTensor {
  *
  * @throws SafetensorsError `SAFETENSORS_NON_FINITE` for NaN, an infinity, or a value that is too large for the dtype
  */
-export function writeValues(values: Float64Array, tensor: EncodedTensor, output: Uint8Array): void {
+export function* writeValues(
+  values: Float64Array,
+  tensor: EncodedTensor,
+  output: Uint8Array,
+): Work<void> {
   const { dtype, mustBeFinite } = tensor;
   const count = encode(values, dtype, output);
   if (!mustBeFinite || (count === 0 && dtype !== 'F64')) return;
-  if (!areFinite(values)) throw notFinite(tensor, 'NaN or an infinity');
+  if (!areFinite(values)) {
+    const input = yield* tensor.findNonFinite();
+    throw input === undefined ? notFinite(tensor, 'NaN or an infinity') : nonFiniteInput(input);
+  }
   if (count > 0) throw notFinite(tensor, `a value that is too large for ${dtype}`);
 }
 
@@ -72,7 +90,8 @@ export function roundValues(values: Float64Array, dtype: MergeDtype): void {
   decode(dtype, elements, values);
 }
 
-function areFinite(values: Float64Array): boolean {
+/** Whether no value is NaN or an infinity. */
+export function areFinite(values: Float64Array): boolean {
   let sum = 0;
   // 0 for finite values, else NaN.
   for (let i = 0; i < values.length; i++) sum += (values[i] as number) * 0;
@@ -80,10 +99,19 @@ function areFinite(values: Float64Array): boolean {
 }
 
 /** Advice for values that are not finite. */
-const KEEP: Advice = { option: 'nonFinite', text: "pass nonFinite: 'keep'" };
+const KEEP: Advice = { option: 'nonFinite', text: "or pass nonFinite: 'keep'" };
+
+/** Advice for inputs with such values. */
+const VERIFY: Advice = { option: 'values', text: 'verify(source, { values: true }) lists them' };
 
 function notFinite({ name, path }: EncodedTensor, found: string): SafetensorsError {
-  const message = `the merged weight contains ${found}; check scales and weights; ${KEEP.text}`;
+  const message = `the merged weight contains ${found}; check scales and weights, ${KEEP.text}`;
   const context = { path, tensor: name, advice: [KEEP] };
+  return new SafetensorsError('SAFETENSORS_NON_FINITE', message, context);
+}
+
+function nonFiniteInput({ label, path, tensor }: NonFiniteInput): SafetensorsError {
+  const message = `${label} contains NaN or an infinity; pass a version without such values, ${KEEP.text}; ${VERIFY.text}`;
+  const context = { path, tensor, advice: [KEEP, VERIFY] };
   return new SafetensorsError('SAFETENSORS_NON_FINITE', message, context);
 }

@@ -51,6 +51,7 @@ const WORDINGS: Readonly<Record<string, Wording>> = {
   normalize: {},
   scales: {},
   nonFinite: {},
+  values: { elsewhere: '`verify --values` lists them' },
   lockTimeout: {},
   storage: {},
   safeOpen: {},

@@ -5,7 +5,7 @@ import { quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js'
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { requireMergeDtype } from '../values.js';
 import { type Adapter, labelOf } from './adapter.js';
-import { inRows, type Slot, type WeightChange } from './change.js';
+import { inRows, type Slot, type SourcedChange, type WeightChange } from './change.js';
 import { PEFT_PREFIX } from './detect.js';
 import { invalidAdapter, unsupportedMerge } from './errors.js';
 import { matrixShape, valuesOf } from './factors.js';
@@ -33,7 +33,7 @@ import { addedTensor, ia3Change, replacedTensor, replacedTokens } from './simple
 /** A change, and its weight. */
 export interface AssignedChange {
   readonly name: string;
-  readonly change: WeightChange;
+  readonly change: SourcedChange;
 }
 
 /** The base, as far as names and shapes go. */
@@ -154,7 +154,8 @@ export class Assignment {
     return { entry, rows, columns, shape, begin: 0 };
   }
 
-  #add(slot: Slot, change: WeightChange): void {
+  /** @param parts the tensors that the change may depend on */
+  #add(slot: Slot, change: WeightChange, parts: Iterable<PartTensor>): void {
     const { entry, begin, rows, columns } = slot;
     const id = `${entry.name}\0${begin}\0${FIRST.includes(change.kind) || change.kind === 'bias' ? change.kind : ''}`;
     if (this.#used.has(id)) {
@@ -172,7 +173,8 @@ export class Assignment {
     const isPart = rows * columns !== entry.shape.reduce((product, size) => product * size, 1);
     const open = (): ReturnType<WeightChange['open']> =>
       inRows(change.open(), begin, begin + rows, columns);
-    this.changes.push({ name: entry.name, change: isPart ? { ...change, open } : change });
+    const sourced = { ...change, label: labelOf(this.#adapter), path, parts: [...parts] };
+    this.changes.push({ name: entry.name, change: isPart ? { ...sourced, open } : sourced });
   }
 
   #adapterOf(module: AdapterModule, weight: string): ModuleAdapter {
@@ -235,7 +237,8 @@ export class Assignment {
         const slot = this.#slotOf(place);
         const adapter = this.#adapterOf(module, place.name);
         const isPeft = this.#adapter.config !== null;
-        this.#add(slot, isHadamard ? lohaChange(adapter, slot) : lokrChange(adapter, slot, isPeft));
+        const change = isHadamard ? lohaChange(adapter, slot) : lokrChange(adapter, slot, isPeft);
+        this.#add(slot, change, parts.values());
       }
     }
     for (const [part, parameter] of known) {
@@ -266,7 +269,7 @@ export class Assignment {
         return;
       case 'tokenDown':
       case 'tokenUp':
-        this.#add(slot, loraChange(adapter, slot, { isTransposed: true }));
+        this.#add(slot, loraChange(adapter, slot, { isTransposed: true }), module.parts.values());
         return;
       case 'ia3':
         this.#addIa3(adapter, found, slot, path);
@@ -275,17 +278,17 @@ export class Assignment {
         const onInput = module.parts.get('onInput')?.tensor;
         const byColumn = onInput !== undefined && valuesOf(onInput)[0] !== 0;
         const factorOf = (trained: number): number => 1 + strength * trained;
-        this.#add(slot, ia3Change(adapter, slot, { tensor: found, byColumn, factorOf }));
+        this.#add(slot, ia3Change(adapter, slot, { tensor: found, byColumn, factorOf }), [found]);
         return;
       }
       case 'upBias': {
         const rank = module.parts.get('up')?.tensor.shape[1] ?? 0;
         const scale = adapter.scaleOf(rank) * strength;
-        this.#add(slot, addedTensor('bias', found, slot, scale, adapter));
+        this.#add(slot, addedTensor('bias', found, slot, scale, adapter), [found]);
         return;
       }
       default:
-        this.#add(slot, addedTensor('diff', found, slot, strength, adapter));
+        this.#add(slot, addedTensor('diff', found, slot, strength, adapter), [found]);
     }
   }
 
@@ -304,11 +307,11 @@ export class Assignment {
     const byColumn = isFeedForward !== isTransposed;
     const factorOf = (trained: number): number =>
       strength === 1 ? trained : 1 + strength * (trained - 1);
-    this.#add(slot, ia3Change(adapter, slot, { tensor, byColumn, factorOf }));
+    this.#add(slot, ia3Change(adapter, slot, { tensor, byColumn, factorOf }), [tensor]);
     const bias = isFeedForward ? undefined : this.#find(path, 'bias');
     if (bias === undefined) return;
     const other = this.#slotOf(bias);
-    this.#add(other, ia3Change(adapter, other, { tensor, byColumn: false, factorOf }));
+    this.#add(other, ia3Change(adapter, other, { tensor, byColumn: false, factorOf }), [tensor]);
   }
 
   /** Whether IA3 scales inputs, by the shape of its factors: `[1, in]`, of convolutions as `[1, out, 1, 1]`. */
@@ -323,11 +326,11 @@ export class Assignment {
   #addTokens(module: AdapterModule, found: PartTensor, slot: Slot): void {
     const { config, path } = this.#adapter;
     const positions = config?.trainedTokens(module.path) ?? [];
-    this.#add(slot, replacedTokens(found, slot, positions, path));
+    this.#add(slot, replacedTokens(found, slot, positions, path), [found]);
     const head = this.#base.isTied ? this.#base.entries.get('lm_head.weight') : undefined;
     if (head === undefined || head.name === slot.entry.name) return;
     const other = this.#slotOf({ name: head.name, part: null, component: null });
-    this.#add(other, replacedTokens(found, other, positions, path));
+    this.#add(other, replacedTokens(found, other, positions, path), [found]);
   }
 
   #addLora(module: AdapterModule, path: string): void {
@@ -343,11 +346,12 @@ export class Assignment {
       const up = module.parts.get('up')?.tensor.shape[0];
       const [height, width] = slot.shape.slice(-2);
       const isTransposed = height === width ? this.#base.hasTransposedExperts : up !== height;
-      this.#add(slot, expertsChange(adapter, slot, { isTransposed }));
+      this.#add(slot, expertsChange(adapter, slot, { isTransposed }), module.parts.values());
     } else {
       this.#add(
         slot,
         loraChange(adapter, slot, { isTransposed: this.#isTransposed(module, slot) }),
+        module.parts.values(),
       );
     }
   }
@@ -412,7 +416,7 @@ export class Assignment {
         continue;
       }
       const slot = this.#slotOf(place);
-      this.#add(slot, replacedTensor(tensor, slot, path));
+      this.#add(slot, replacedTensor(tensor, slot, path), [tensor]);
     }
   }
 

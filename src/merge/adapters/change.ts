@@ -2,6 +2,7 @@
 
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { Survey } from '../survey.js';
+import type { PartTensor } from './keys.js';
 import type { Factors } from './product.js';
 
 /** The kind of a change. */
@@ -62,6 +63,14 @@ export interface WeightChange extends Omit<AdapterChange, 'name'> {
   readonly ofExperts?: boolean | undefined;
   /** Loads the factors, which are used until the steps are dropped. */
   open(): readonly Step[];
+}
+
+/** A change, and the tensors of the adapter that it may depend on. */
+export interface SourcedChange extends WeightChange {
+  /** The adapter, for messages. */
+  readonly label: string;
+  readonly path: string | undefined;
+  readonly parts: readonly PartTensor[];
 }
 
 /** Returns the same steps for some rows of the weight: those of a fused projection. */

@@ -15,7 +15,7 @@ import {
 } from '../base.js';
 import { type Adapter, labelOf, readAdapter } from './adapter.js';
 import { Assignment, type BaseWeights } from './assign.js';
-import type { AdapterChange, TargetWeight, WeightChange } from './change.js';
+import type { AdapterChange, SourcedChange, TargetWeight, WeightChange } from './change.js';
 import { mayBeAdapter } from './detect.js';
 import { unsupportedMerge } from './errors.js';
 import { matrixShape } from './factors.js';
@@ -57,7 +57,7 @@ export async function mergeAdaptersWith<Opened extends MergeSource>(
   const merged = new MergedAdapters(base.metadata);
   const warnings: string[] = [];
   const changes: AdapterChange[] = [];
-  const byWeight = new Map<string, WeightChange[]>();
+  const byWeight = new Map<string, SourcedChange[]>();
   for (const input of inputs) {
     const adapter = await readAdapter(input, open, signal);
     const sha256 = await adapterDigest(adapter.tensors, signal);

@@ -3,14 +3,23 @@
 import type { Computation } from '../../file/source/view.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
 import { SharedCall } from '../../work/scope.js';
+import { call, immediate, type Work } from '../../work/work.js';
 import { yieldIfDue } from '../../work/yielding.js';
-import { fetchRows, type OwnMergeSource } from '../base.js';
+import { fetchRows, filePath, type OwnMergeSource } from '../base.js';
 import { type FactorsOf, ProductOfRows } from '../direct-rows.js';
-import { LastMergedTensor, type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
+import {
+  LastMergedTensor,
+  type MergedTensor,
+  mergedSlice,
+  mergedTensor,
+  rowsAtOnce,
+} from '../rows.js';
 import { type RowRange, surveyedRows } from '../survey.js';
-import { type MergeDtype, readValues } from '../values.js';
-import type { Step, TargetWeight, WeightChange } from './change.js';
+import { areFinite, type MergeDtype, type NonFiniteInput, readValues } from '../values.js';
+import type { SourcedChange, Step, TargetWeight } from './change.js';
+import { valuesOf } from './factors.js';
 import { Factors } from './product.js';
 import { addFactors } from './steps.js';
 
@@ -54,13 +63,13 @@ type ReadRows = (
 /** The computation of a weight by all of its changes. */
 export class MergedWeight implements Computation {
   readonly #target: TargetWeight;
-  readonly #changes: readonly WeightChange[];
+  readonly #changes: readonly SourcedChange[];
   readonly #context: WeightContext;
   readonly #last = new LastMergedTensor();
   #isSurveyed = false;
   #surveying: SharedCall<void> | undefined;
 
-  constructor(target: TargetWeight, changes: readonly WeightChange[], context: WeightContext) {
+  constructor(target: TargetWeight, changes: readonly SourcedChange[], context: WeightContext) {
     this.#target = target;
     this.#changes = changes;
     this.#context = context;
@@ -98,7 +107,9 @@ export class MergedWeight implements Computation {
       const [only, second] = this.#context.recent.of(this);
       return second === undefined ? (only?.factors?.ofRows(first, count) ?? null) : null;
     };
-    const merged = this.#merged;
+    const merged = this.#mergedFrom((first, values) =>
+      immediate(() => readValues(source, first * columns, values)),
+    );
     const direct = new ProductOfRows(source, merged, factorsOf);
     return mergedTensor(source, merged, fill, direct, async (first, values, signal) => {
       if (!this.#isSurveyed) {
@@ -118,7 +129,10 @@ export class MergedWeight implements Computation {
     options: { readonly signal?: AbortSignal | undefined },
   ): Promise<Tensor> {
     const read: ReadRows = (first, values, signal) => this.#fetch(first, values, signal);
-    return await mergedSlice(this.#merged, index, options, async (first, values) => {
+    const merged = this.#mergedFrom((first, values) =>
+      call({ async: (signal) => read(first, values, signal) }),
+    );
+    return await mergedSlice(merged, index, options, async (first, values) => {
       if (!this.#isSurveyed) await this.#surveyOnce(read, options.signal);
       const steps = this.#context.recent.of(this);
       await read(first, values, options.signal);
@@ -148,12 +162,34 @@ export class MergedWeight implements Computation {
     this.#isSurveyed = true;
   }
 
-  get #merged(): MergedTensor {
+  /** @param read reads rows of the base, from `first` on, as many as fit */
+  #mergedFrom(read: (first: number, values: Float64Array) => Work<void>): MergedTensor {
     const { entry, columns } = this.#target;
     const { base, mustBeFinite } = this.#context;
     const { name, shape } = entry;
     const dtype = entry.dtype as MergeDtype;
-    return { name, dtype, shape, columns, path: base.path, mustBeFinite };
+    const findNonFinite = (): Work<NonFiniteInput | undefined> => this.#findNonFinite(read);
+    return { name, dtype, shape, columns, path: base.path, mustBeFinite, findNonFinite };
+  }
+
+  *#findNonFinite(
+    read: (first: number, values: Float64Array) => Work<void>,
+  ): Work<NonFiniteInput | undefined> {
+    const { entry, rows, columns } = this.#target;
+    for (const { begin, end } of cut(0, rows, rowsAtOnce(columns))) {
+      const values = new Float64Array((end - begin) * columns);
+      yield* read(begin, values);
+      if (!areFinite(values)) {
+        const path = filePath(this.#context.base, entry);
+        return { label: 'the base', path, tensor: entry.name };
+      }
+      yield;
+    }
+    for (const { label, path, parts } of this.#changes) {
+      const found = parts.find(({ tensor }) => !areFinite(valuesOf(tensor)));
+      if (found !== undefined) return { label, path, tensor: found.key };
+    }
+    return undefined;
   }
 
   /** Fetches rows of a remote base. */

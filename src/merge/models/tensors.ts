@@ -6,8 +6,8 @@ import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { type Computation, renamed, type ViewTensor } from '../../file/source/view.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { type OwnMergeSource, sliceOf } from '../base.js';
-import { type MergeDtype, requireMergeDtype } from '../values.js';
+import { filePath, type OwnMergeSource, sliceOf } from '../base.js';
+import { type MergeDtype, type NonFiniteInput, requireMergeDtype } from '../values.js';
 import { recipeError } from './errors.js';
 import { mergedMatrix, type RowSource, StoredRows } from './inputs.js';
 import { isOfVocabulary } from './layers.js';
@@ -116,7 +116,11 @@ export function resultTensor(planned: PlannedTensor, context: TensorContext): Re
   const merged = { name: planned.name, dtype, shape, columns, path, mustBeFinite };
   const entry = viewEntry(planned.name, only.entry, { dtype, shape });
   const own = inputs.filter(({ model }) => model.handle === anchor).map(({ entry }) => entry.name);
-  const computation = new MergedModelWeight(merged, rows, sources, makeKernel);
+  const nameOf = (input: number): NonFiniteInput => {
+    const { model, entry } = inputs[input] as PlannedInput;
+    return { label: modelLabel(model), path: filePath(model.handle, entry), tensor: entry.name };
+  };
+  const computation = new MergedModelWeight(merged, rows, sources, nameOf, makeKernel);
   const view = { entry, sources: [...new Set(own)], computation };
   return { view, isMerged: true, models: used, warnings };
 }

@@ -18,6 +18,7 @@ import {
   mergedTensor,
 } from '../rows.js';
 import { surveyedRows } from '../survey.js';
+import { areFinite, type NonFiniteInput } from '../values.js';
 import type { OpenRows, RowSource } from './inputs.js';
 import { readTogether } from './inputs.js';
 import type { InputRows, Kernel } from './methods/kernel.js';
@@ -27,9 +28,10 @@ const BLOCK_LENGTH = 2 ** 15;
 
 /** The computation of a tensor that is merged from several. */
 export class MergedModelWeight implements Computation {
-  readonly #merged: MergedTensor;
+  readonly #merged: Omit<MergedTensor, 'findNonFinite'>;
   readonly #rows: number;
   readonly #inputs: readonly RowSource[];
+  readonly #nameOf: (input: number) => NonFiniteInput;
   readonly #makeKernel: () => Kernel;
   readonly #hasRules: boolean;
   readonly #last = new LastMergedTensor();
@@ -39,14 +41,16 @@ export class MergedModelWeight implements Computation {
 
   /** Each survey makes a kernel: one on this thread may begin while another waits. */
   constructor(
-    merged: MergedTensor,
+    merged: Omit<MergedTensor, 'findNonFinite'>,
     rows: number,
     inputs: readonly RowSource[],
+    nameOf: (input: number) => NonFiniteInput,
     makeKernel: () => Kernel,
   ) {
     this.#merged = merged;
     this.#rows = rows;
     this.#inputs = inputs;
+    this.#nameOf = nameOf;
     this.#makeKernel = makeKernel;
     const kernel = makeKernel();
     this.#hasRules = kernel.rules !== undefined;
@@ -64,22 +68,17 @@ export class MergedModelWeight implements Computation {
     const fill = (first: number, values: Float64Array): void => {
       runSync(this.#fill(this.#surveyHere(inputs), inputs, first, values));
     };
-    const direct = this.#directRows(inputs);
-    return mergedTensor(
-      tensor as Tensor,
-      this.#merged,
-      fill,
-      direct,
-      async (first, values, signal) => {
-        await this.#fillYielding(inputs, first, values, signal);
-      },
-    );
+    const merged = this.#mergedFrom(inputs);
+    const direct = this.#directRows(inputs, merged);
+    return mergedTensor(tensor as Tensor, merged, fill, direct, async (first, values, signal) => {
+      await this.#fillYielding(inputs, first, values, signal);
+    });
   }
 
-  #directRows(inputs: readonly OpenRows[]): DirectRows | null {
+  #directRows(inputs: readonly OpenRows[], merged: MergedTensor): DirectRows | null {
     const tensors = this.#storedTensors(inputs);
     if (tensors === null) return null;
-    return new MergedRows(tensors, this.#merged, {
+    return new MergedRows(tensors, merged, {
       here: () => rulesOf(this.#surveyHere(inputs)),
       onPool: async (signal) => rulesOf(this.#kernel ?? (await this.#surveyOnce(inputs, signal))),
     });
@@ -95,9 +94,24 @@ export class MergedModelWeight implements Computation {
 
   async fetch(index: SliceIndices, options: TransferOptions): Promise<Tensor> {
     const inputs = this.#inputs.map((input) => input.open());
-    return await mergedSlice(this.#merged, index, options, async (first, values) => {
+    return await mergedSlice(this.#mergedFrom(inputs), index, options, async (first, values) => {
       await this.#fillYielding(inputs, first, values, options.signal);
     });
+  }
+
+  #mergedFrom(inputs: readonly OpenRows[]): MergedTensor {
+    return { ...this.#merged, findNonFinite: () => this.#findNonFinite(inputs) };
+  }
+
+  *#findNonFinite(inputs: readonly OpenRows[]): Work<NonFiniteInput | undefined> {
+    const rows = this.#memoryFor(inputs);
+    for (const { begin, end } of this.#blocks(0, this.#rows)) {
+      const read = yield* this.#read(inputs, begin, end, rows);
+      const found = read.findIndex((values) => !areFinite(values));
+      if (found !== -1) return this.#nameOf(found);
+      yield;
+    }
+    return undefined;
   }
 
   async #fillYielding(

@@ -159,6 +159,24 @@ it('names the flag of a rule', async () => {
   expect(readdirSync(target)).toEqual([]);
 });
 
+it('names the model whose values are not finite', async () => {
+  const data = Float32Array.of(1, Number.NaN);
+  const tune = temporaryPath('tune.safetensors');
+  writeFileSync(tune, serialize({ x: { dtype: 'F32', shape: [2], data } }));
+  const own = temporaryPath('base.safetensors');
+  writeFileSync(own, serialize({ x: { dtype: 'F32', shape: [2], data: Float32Array.of(1, 2) } }));
+  const weights = ['--weight', '1', '--weight', '1'];
+  const target = temporaryPath('merged');
+  const { code, stderr } = await call([
+    ...['merge', own, tune, '--method', 'linear'],
+    ...[...weights, '-o', target],
+  ]);
+  expect([code, stderr.trim()]).toEqual([
+    1,
+    `safetensors-mmap: SAFETENSORS_NON_FINITE: ${tune}: tensor "x": model "tune.safetensors" contains NaN or an infinity; pass a version without such values; \`verify --values\` lists them`,
+  ]);
+});
+
 const quantized = (): string => {
   const target = temporaryPath('quantized.safetensors');
   const data = new Uint8Array(4).fill(0x38);

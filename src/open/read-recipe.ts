@@ -5,9 +5,10 @@ import { dirname, resolve } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
 import { parseHubId } from '../file/hub/ids.js';
 import type { RecipeFile } from '../merge/models/merge-models.js';
-import { closeFile } from '../platform/io/file-calls.js';
+import { closeFile, NOTHING_THERE } from '../platform/io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
 import { requirePath } from '../platform/io/paths.js';
+import { hasCode, withAdvice } from '../platform/io/system-errors.js';
 import { runAsync, type Work } from '../work/work.js';
 
 /** Longer recipes are rejected. */
@@ -24,7 +25,9 @@ export async function readRecipe(
   signal: AbortSignal | undefined,
 ): Promise<RecipeFile> {
   const path = requirePath('recipe', given);
-  const bytes = await runAsync(readFile(path), signal);
+  const bytes = await runAsync(readFile(path), signal).catch((error) => {
+    throw missing(error, 'the recipe was not found; check the path');
+  });
   const folder = dirname(path);
   return {
     path,
@@ -35,6 +38,11 @@ export async function readRecipe(
       // `open` would prefer a path in the working directory to the repository.
       return isId(source) && !existsSync(found) && !existsSync(source) ? source : found;
     },
+    explain: (error, key) =>
+      missing(
+        error,
+        `listed as ${key} in the recipe ${path}; check the path, which is relative to it`,
+      ),
   };
 }
 
@@ -70,6 +78,11 @@ function* readFile(path: string): Work<Uint8Array> {
   } finally {
     yield* closeFile(file.fd);
   }
+}
+
+/** Adds advice to the error of a path with nothing at it. */
+function missing(error: unknown, advice: string): unknown {
+  return hasCode(error, NOTHING_THERE) ? withAdvice(error as Error, advice) : error;
 }
 
 function invalid(message: string, path: string, cause?: unknown): SafetensorsError {

@@ -1,11 +1,12 @@
 /** `merge`: Merge adapters into a checkpoint, or models into one. */
 
+import { existsSync } from 'node:fs';
 import { type AdapterChange, type AnyCheckpoint, mergeAdapters, open } from '../../index.js';
 import { formatBytes, plural } from '../../inspect/format.js';
 import type { Style } from '../output/style.js';
 import { tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { placeOf } from '../sources/open-source.js';
+import { isRemote, placeOf } from '../sources/open-source.js';
 import {
   type Command,
   type CommandContext,
@@ -49,6 +50,12 @@ interface MergeResult extends SavedResult {
 function adapterOf(text: string, component: (typeof COMPONENTS)[number] | undefined): object {
   const [, path = text, scale] =
     /^(.+)=([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)$/i.exec(text) ?? [];
+  const last = text.slice(text.lastIndexOf('=') + 1);
+  // A query of an address may have the sign, and so may the name of a file.
+  if (scale === undefined && last !== text && !isRemote(text) && !existsSync(placeOf(text))) {
+    const found = JSON.stringify(last);
+    throw new UsageError(`--adapter ${text}: expected a number after =, found ${found}`);
+  }
   return {
     source: placeOf(path),
     ...(scale === undefined ? {} : { scale: Number(scale) }),

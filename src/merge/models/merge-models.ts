@@ -62,6 +62,8 @@ export interface RecipeFile {
   readonly recipe: unknown;
   /** Returns a source as `open` takes it. */
   resolve(source: string): string;
+  /** Makes the error of opening a source name the recipe and the key, if there is nothing at its path. */
+  explain(error: unknown, key: string): unknown;
 }
 
 /** A merged model, and where the files next to its weights come from. */
@@ -99,8 +101,12 @@ export async function mergeModelsWith(
   try {
     const models: Model[] = [];
     const resolve = (source: string): string => file?.resolve(source) ?? source;
-    for (const source of recipe.sources) {
-      models.push(await openModel(source, { recipe, resolve, opened, runtime, signal }));
+    for (const [i, source] of recipe.sources.entries()) {
+      try {
+        models.push(await openModel(source, { recipe, resolve, opened, runtime, signal }));
+      } catch (error) {
+        throw file?.explain(error, recipe.keys[i] as string) ?? error;
+      }
     }
     const mustBeFinite = nonFinite === 'error';
     const rules = { unmatched, mustBeFinite, draw: draw ?? drawWith(recipe.seed) };

@@ -98,6 +98,8 @@ export interface Recipe {
   readonly method: Method;
   /** All models, as given. */
   readonly sources: readonly unknown[];
+  /** Where each is listed: `models[1].model`. */
+  readonly keys: readonly string[];
   readonly base: number | null;
   readonly slices: readonly RecipeSlice[];
   readonly parameters: Parameters;
@@ -161,13 +163,16 @@ class RecipeParser {
   readonly #isMergekits: boolean;
   readonly #methodName: MergeMethod;
   readonly #sources: unknown[] = [];
+  readonly #keys: string[] = [];
 
   constructor(path: string | undefined, recipe: unknown) {
     this.#path = path;
     this.#recipe = this.#object(recipe, '');
     const { method, merge_method: mergekits } = recipe as Readonly<Record<string, unknown>>;
     this.#isMergekits = mergekits !== undefined;
-    if (this.#isMergekits && method !== undefined) this.#fail(OTHER_FORM);
+    if (this.#isMergekits && method !== undefined) {
+      this.#fail(`${OTHER_FORM}; remove either method or merge_method`);
+    }
     const name = this.#isMergekits ? mergekits : method;
     if (typeof name !== 'string' || !Object.hasOwn(METHODS, name)) {
       const key = this.#isMergekits ? 'merge_method' : 'method';
@@ -212,6 +217,7 @@ class RecipeParser {
       tokenizer: this.#tokenizer(fields, base),
       seed: this.#seed(fields.get('seed')),
       sources: this.#sources,
+      keys: this.#keys,
     };
   }
 
@@ -287,7 +293,9 @@ class RecipeParser {
       throw invalidRecipe(`${expected}${others}`, { key, path: this.#path }, source);
     }
     const known = this.#sources.findIndex((one) => placeOf(one) === placeOf(source));
-    return known === -1 ? this.#sources.push(source) - 1 : known;
+    if (known !== -1) return known;
+    this.#keys.push(key);
+    return this.#sources.push(source) - 1;
   }
 
   #members(object: unknown, level: Level, key: string): Members {
@@ -321,7 +329,7 @@ class RecipeParser {
         requireLevel(given, at);
         add(given, value, at);
       } else {
-        this.#refuse(given, at, this.#isMergekits ? [] : rules, level);
+        this.#refuse(given, at, rules, level);
       }
     }
     return { fields, parameters };
@@ -343,18 +351,34 @@ class RecipeParser {
 
   #refuse(given: string, at: string, parameters: readonly string[], level?: Level): never {
     const keys = level === undefined ? [] : Object.entries(KEYS[level]);
-    const others = keys.map(([own, mergekits]) => (this.#isMergekits ? own : mergekits));
-    if (others.includes(given) || (!this.#isMergekits && given === 'parameters')) {
-      this.#fail(`${at}: ${OTHER_FORM}`);
+    if (level !== undefined) {
+      const remedy = this.#remedyFor(given, level, parameters);
+      if (remedy !== null) this.#fail(`${at}: ${OTHER_FORM}; ${remedy}`);
     }
     // The library's form has no key for the options of a tokenizer.
     const names = keys.map(([own, mergekits]) =>
       this.#isMergekits ? mergekits : own === 'tokenizerOptions' ? null : own,
     );
-    const known = [...names, ...parameters].filter((name) => name !== null);
+    const ofMethod = this.#isMergekits && level !== undefined ? [] : parameters;
+    const known = [...names, ...ofMethod].filter((name) => name !== null);
     // In mergekit's form, only parameters depend on the method.
     const method = this.#isMergekits && level !== undefined ? '' : ` with ${this.#methodName}`;
     this.#fail(`${at} is not supported${method}${nearHint(given, known)}`);
+  }
+
+  /** What to write in place of a key of the other form; null for other keys. */
+  #remedyFor(given: string, level: Level, parameters: readonly string[]): string | null {
+    const fields = Object.entries(KEYS[level]);
+    const found = fields.find(([own, other]) => given === (this.#isMergekits ? own : other));
+    if (found !== undefined) {
+      const field = found[0] === 'tokenizerOptions' ? 'tokenizer' : found[0];
+      return `use ${this.#keyOf(level, field)} in place of ${given}`;
+    }
+    if (!this.#isMergekits) {
+      return given === 'parameters' ? 'list its keys without parameters around them' : null;
+    }
+    if (!parameters.includes(given)) return null;
+    return `list ${given === 'filterWise' ? 'filter_wise' : given} in parameters`;
   }
 
   #layers(layers: unknown, key: string): readonly [first: number, end: number] {

@@ -177,6 +177,38 @@ it('names the model whose values are not finite', async () => {
   ]);
 });
 
+it.each(['lora=x', 'lora=', 'lora=0,8'])('needs a number as the strength in %s', async (text) => {
+  const target = temporaryPath('merged');
+  const { code, stderr } = await call(['merge', base, '--adapter', text, '-o', target]);
+  const found = JSON.stringify(text.slice(5));
+  expect(code).toBe(2);
+  expect(stderr).toContain(`--adapter ${text}: expected a number after =, found ${found}`);
+});
+
+it('takes an adapter whose name has the sign', async () => {
+  const named = join(temporaryPath('adapters'), 'lora=x');
+  cpSync(adapter, named, { recursive: true });
+  const target = temporaryPath('merged');
+  await printed(['merge', base, '--adapter', named, '-o', target]);
+  expect(existsSync(target)).toBe(true);
+});
+
+it('names a recipe that does not exist, and the key of a model that does not', async () => {
+  const recipe = temporaryPath('recipe.yml');
+  const args = ['merge', recipe, '-o', temporaryPath('merged')];
+  expect(await call(args)).toMatchObject({
+    code: 1,
+    stderr: `safetensors-mmap: ENOENT: no such file or directory, open '${recipe}'; the recipe was not found; check the path\n`,
+  });
+  const text = `merge_method: passthrough\nmodels: [{ model: lost }]`;
+  writeFileSync(recipe, text);
+  const { code, stderr } = await call(args);
+  expect(code).toBe(1);
+  expect(stderr).toContain(
+    `lost'; listed as models[0].model in the recipe ${recipe}; check the path, which is relative to it\n`,
+  );
+});
+
 const quantized = (): string => {
   const target = temporaryPath('quantized.safetensors');
   const data = new Uint8Array(4).fill(0x38);

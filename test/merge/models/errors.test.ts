@@ -42,9 +42,25 @@ describe('a recipe is invalid', () => {
     ["mixes the library's keys", { ...LINEAR, base_model: a }],
     ["mixes the library's keys", { ...LINEAR, merge_method: 'linear' }],
     ["mixes the library's keys", { ...MERGEKITS, base: a }],
-    ['models[0].model: the recipe mixes', { method: 'linear', models: [{ model: a }] }],
-    ['models[0].source: the recipe mixes', { merge_method: 'linear', models: [{ source: a }] }],
-    ['parameters: the recipe mixes', { ...LINEAR, parameters: { weight: 1 } }],
+    [
+      "models[0].model: the recipe mixes the library's keys with those of mergekit; use source in place of model",
+      { method: 'linear', models: [{ model: a }] },
+    ],
+    [
+      "models[0].source: the recipe mixes the library's keys with those of mergekit; use model in place of source",
+      { merge_method: 'linear', models: [{ source: a }] },
+    ],
+    [
+      "parameters: the recipe mixes the library's keys with those of mergekit; list its keys without",
+      { ...LINEAR, parameters: { weight: 1 } },
+    ],
+    [
+      "models[0].weight: the recipe mixes the library's keys with those of mergekit; list weight in parameters",
+      { merge_method: 'linear', models: [{ model: a, weight: 1 }] },
+    ],
+    ['use tokenizer in place of tokenizer_source', { ...LINEAR, tokenizer_source: 'union' }],
+    ['use out_dtype in place of outDtype', { ...MERGEKITS, outDtype: 'F32' }],
+    ['remove either method or merge_method', { ...LINEAR, merge_method: 'linear' }],
     [
       'models[0].wieght is not supported with linear; did you mean weight?',
       { method: 'linear', models: [{ source: a, wieght: 1 }] },
@@ -223,7 +239,11 @@ describe('a file of a recipe', () => {
   });
 
   it('that is missing is an error of the system', async () => {
-    await expect(mergeModels(temporaryPath('none.yml'))).rejects.toMatchObject({ code: 'ENOENT' });
+    const path = temporaryPath('none.yml');
+    await expect(mergeModels(path)).rejects.toMatchObject({
+      ...{ code: 'ENOENT', path },
+      message: expect.stringContaining('the recipe was not found'),
+    });
   });
 
   it('in JSON leads to models next to it', async () => {

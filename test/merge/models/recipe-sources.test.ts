@@ -48,6 +48,26 @@ describe('sources that are not texts', () => {
   });
 });
 
+it.each<[string, object]>([
+  ['models[1].source', { method: 'linear', models: [{ source: 'a' }, { source: 'b' }], weight: 1 }],
+  ['base_model', { merge_method: 'slerp', base_model: 'b', models: [{ model: 'a' }] }],
+  [
+    'slices[0].sources[1].model',
+    {
+      merge_method: 'linear',
+      slices: [{ sources: ['a', 'b'].map((one) => ({ model: one, layer_range: [0, 1] })) }],
+    },
+  ],
+])('a model that does not exist is named with its key: %s', async (key, recipe) => {
+  const path = recipeFile('recipe.json', recipe);
+  await saveCheckpoint(join(dirname(path), 'a'), model);
+  await expect(mergeModels(path)).rejects.toMatchObject({
+    code: 'ENOENT',
+    path: join(dirname(path), 'b'),
+    message: expect.stringContaining(`; listed as ${key} in the recipe ${path}; check the path`),
+  });
+});
+
 it('paths in a file never lead to the working directory', async () => {
   const before = process.cwd();
   const folder = temporaryPath('cwd');

@@ -9,7 +9,8 @@ async function atOnce(isRequested: boolean, byteLengths: readonly number[]) {
   const byteLengthAt = (at: number): number => byteLengths[at] as number;
   await forEachAt(byteLengths.length, isRequested, byteLengthAt, async (at) => {
     most = Math.max(most, ++running);
-    mostBytes = Math.max(mostBytes, (bytes += byteLengthAt(at)));
+    bytes += byteLengthAt(at);
+    mostBytes = Math.max(mostBytes, bytes);
     await setImmediate();
     running--;
     bytes -= byteLengthAt(at);

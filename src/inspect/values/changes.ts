@@ -55,8 +55,11 @@ export class Changes {
     const sums = [squaresA, squaresB];
     // As for pairs: infinities and NaN show in the sums, and only doubles have squares that are inexact.
     const isOrdinary = isWide ? sums.every(isOrdinarySum) : sums.every(Number.isFinite);
-    if (!isOrdinary) return this.#addUnusual(base, a, b, begin, end);
-    this.#products.add({ squares: 0, dot, squaresA, squaresB, levels: [LOWEST_LEVEL, 0, 0] });
+    if (isOrdinary) {
+      this.#products.add({ squares: 0, dot, squaresA, squaresB, levels: [LOWEST_LEVEL, 0, 0] });
+    } else {
+      this.#addUnusual(base, a, b, begin, end);
+    }
   }
 
   /** Adds the values [begin, end) when some are NaN, infinite or extreme. */

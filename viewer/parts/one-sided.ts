@@ -3,15 +3,15 @@
 import type { ValueDifferences } from '../worker/compare.js';
 import { fixedPercent } from './format.js';
 
+/** Whether a tensor differs, and has NaN or infinities. */
+export function isBroken({ differing, nonFinite }: ValueDifferences, at: number): boolean {
+  return (differing[at] as number) > 0 && (nonFinite[at] as number) > 0;
+}
+
 /** How the values of a tensor differ if no finite difference was found; null for all other tensors. */
-export function oneSided(
-  { relative, differing, maxError }: ValueDifferences,
-  at: number,
-): 'NaN' | 'Inf' | null {
-  if (!((differing[at] as number) > 0)) return null;
-  const most = maxError[at] as number;
-  if (!(most > 0)) return 'NaN';
-  return most === Number.POSITIVE_INFINITY && relative[at] === 0 ? 'Inf' : null;
+export function oneSided(result: ValueDifferences, at: number): 'NaN' | 'Inf' | null {
+  if (!isBroken(result, at) || (result.relative[at] as number) > 0) return null;
+  return result.maxError[at] === Number.POSITIVE_INFINITY ? 'Inf' : 'NaN';
 }
 
 /** The relative difference of a tensor for sorting: those without a size first. */
@@ -26,5 +26,6 @@ export function formatRelative(
   format: (share: number) => string = fixedPercent,
 ): string {
   const kind = oneSided(result, at);
-  return kind === null ? format(result.relative[at] as number) : `${kind} in one only`;
+  if (kind !== null) return `${kind} in one only`;
+  return `${format(result.relative[at] as number)}${isBroken(result, at) ? ', NaN or Inf' : ''}`;
 }

@@ -128,11 +128,13 @@ export async function openIn(slot: Slot, what: Source, token: string | null = nu
 /** Closes what is in a place, or gives up opening it, and takes it from the address. */
 export function close(slot: Slot): void {
   end(slot);
+  // A base is that of two models.
+  if (slot === 'second') end('base');
   const { sort } = currentAddress();
   const hash =
     slot === 'first'
       ? formatAddress(sort === undefined ? {} : { sort })
-      : addressWith({ [ADDRESS_NAMES[slot]]: undefined });
+      : addressWith({ base: undefined, ...(slot === 'second' && { with: undefined }) });
   go(hash, { replace: true });
 }
 

@@ -14,7 +14,7 @@ import { useSample } from '../parts/sample.js';
 import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import { filledValues, layerPlace, median, PARTS } from '../poster.js';
+import { colourLimit, filledValues, layerPlace, median, PARTS } from '../poster.js';
 import type { TensorList } from '../worker/info.js';
 import type { ByteMap, MapBlock, MapGroup } from '../worker/treemap.js';
 
@@ -179,7 +179,7 @@ interface BlockColours {
   colourOf(tensors: readonly number[]): string;
   readonly ramp: string | null;
   /** The value at the end of a bar that begins with 0. */
-  readonly most: number;
+  readonly most: string;
 }
 
 function useBlockColours(
@@ -195,14 +195,15 @@ function useBlockColours(
         const bytes = groupBytes(list, grouping, tensors);
         return grouping.groups[bytes.indexOf(maxOf(bytes))]?.colour ?? '';
       };
-      return { colourOf, ramp: null, most: 0 };
+      return { colourOf, ramp: null, most: '' };
     }
     const none = themeColour('raised');
-    if (values === undefined) return { colourOf: () => none, ramp: null, most: 0 };
+    if (values === undefined) return { colourOf: () => none, ramp: null, most: '' };
     const shown = isRelative
       ? relativeValues(list.names, filledValues(list.names, values))
       : values;
-    const most = key === 'zeros' ? 1 : maxOf(shown);
+    const { limit, isClipped } = colourLimit([shown]);
+    const most = key === 'zeros' ? 1 : limit;
     const map = isRelative ? divergingMap(2, dark) : sequentialMap(most, dark);
     return {
       colourOf: (tensors) => {
@@ -210,7 +211,7 @@ function useBlockColours(
         return Number.isNaN(value) ? none : cssColour(map(value));
       },
       ramp: isRelative ? cssRamp(map, -2, 2) : cssRamp(map, 0, most),
-      most,
+      most: `${isClipped && key !== 'zeros' ? '≥ ' : ''}${shortNumber(most)}`,
     };
   }, [source, values, isRelative, key, dark]);
 }
@@ -432,7 +433,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
             <span class="ramp" style={{ background: ramp }} />
             {colouring.isRelative
               ? 'A quarter to four times the median of tensors of the same role.'
-              : `From 0 to ${shortNumber(most)}.`}
+              : `From 0 to ${most}.`}
             {colouring.isRelative &&
               colouring.values?.some(Number.isNaN) &&
               ' Tensors that were not read have the median of their role and layer.'}

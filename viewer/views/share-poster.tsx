@@ -6,7 +6,7 @@ import { cssColour, cssRamp, divergingMap, sequentialMap } from '../parts/colour
 import { fixedPercent, formatPercent } from '../parts/format.js';
 import { cellText } from '../parts/measures.js';
 import { wrapped } from '../parts/name.js';
-import { oneSided } from '../parts/one-sided.js';
+import { isBroken, oneSided } from '../parts/one-sided.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { Poster } from '../parts/poster.js';
 import type { PosterCell, PosterPicture } from '../parts/poster-picture.js';
@@ -91,7 +91,7 @@ function picturesOf({ list }: OpenSource, models: SharesOf['models'], dark: bool
                   '–');
           }),
       endTitle: isSplit ? 'in both' : 'row max',
-      markOf: (one) => (differences && oneSided(differences, one) ? 'broken' : null),
+      markOf: (one) => (differences && isBroken(differences, one) ? 'broken' : null),
     }),
   );
   const [picture, lower] = pictures as [PosterPicture, PosterPicture?];
@@ -173,7 +173,7 @@ export function SharePoster({ source, models, title, note, name, sampleNote, non
             </span>
             {hasBroken && (
               <span class="row">
-                <span class="key broken" /> NaN or Inf in one only
+                <span class="key broken" /> NaN or Inf
               </span>
             )}
             {isSplit && (

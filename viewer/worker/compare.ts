@@ -33,6 +33,8 @@ export interface ValueDifferences {
   readonly differing: Float64Array;
   /** Number of values that differ. */
   readonly count: Float64Array;
+  /** Number of places with NaN or an infinity. */
+  readonly nonFinite: Float64Array;
   /** NaN without values that are numbers in both. */
   readonly maxError: Float64Array;
 }
@@ -92,7 +94,13 @@ export async function valueDifferences(
   });
   const size = sampleSize(isRequested, order.length);
   const column = () => new Float64Array(list.names.length).fill(Number.NaN);
-  const partial = { relative: column(), differing: column(), count: column(), maxError: column() };
+  const partial = {
+    relative: column(),
+    differing: column(),
+    count: column(),
+    nonFinite: column(),
+    maxError: column(),
+  };
   const shareOf = (axes: readonly Axis[], elements: number): number =>
     isWhole ? 1 : selectedElements(axes) / Math.max(1, elements);
   const total = compared.reduce((sum, at) => {
@@ -114,12 +122,14 @@ export async function valueDifferences(
     const {
       relative,
       differing,
+      nonFinite,
       maxError,
       elements: read,
     } = await compareTensors(tensorOf(first), tensorOf(second), { signal });
     // Zeros before, and others after, differ by all that there is; NaN in one only has no size.
     partial.relative[at] = relative ?? ((maxError ?? 0) > 0 ? 1 : 0);
     partial.count[at] = differing;
+    partial.nonFinite[at] = nonFinite;
     partial.differing[at] = differing / Math.max(1, read);
     partial.maxError[at] = maxError ?? Number.NaN;
     done += byteLength * shareOf(axes, elements);

@@ -4,7 +4,7 @@ import type { Tensor } from 'safetensors-mmap';
 import { compareTensors } from 'safetensors-mmap/inspect';
 import { wholeAxis } from '../selection.js';
 import { forEachAt } from './layers.js';
-import { bytesRead, sampleAxes, sampleSize, selectedElements } from './sample.js';
+import { sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
 import { part, tensorFacts } from './values.js';
 
@@ -28,18 +28,22 @@ export async function overlap(
   const size = sampleSize(isRequested, Math.max(2, tensors.length));
   const cosines: (number | null)[] = [];
   let isSample = false;
-  const positions = tensors.map((name) => base.list.names.indexOf(name));
-  const bytesAt = (at: number): number =>
-    bytesRead(base.list, positions[at] as number, size, isWhole);
-  await forEachAt(tensors.length, isRequested, bytesAt, async (at) => {
-    const name = tensors[at] as string;
-    const { shape, elements } = tensorFacts(base, name);
-    const axes = isWhole ? shape.map(wholeAxis) : sampleAxes(shape, size);
-    isSample ||= selectedElements(axes) < elements;
-    const parts = sources.map((source) => part(source, name, axes, signal));
-    const [from, a, b] = (await Promise.all(parts)) as [Tensor, Tensor, Tensor];
-    const { cosineOfChanges = null } = await compareTensors(a, b, { base: from, signal });
-    cosines[at] = cosineOfChanges;
-  });
+  // Samples are short; whole tensors of three models count as long ones.
+  const byteLength = isWhole ? 2 ** 30 : 0;
+  await forEachAt(
+    tensors.length,
+    isRequested,
+    () => byteLength,
+    async (at) => {
+      const name = tensors[at] as string;
+      const { shape, elements } = tensorFacts(base, name);
+      const axes = isWhole ? shape.map(wholeAxis) : sampleAxes(shape, size);
+      isSample ||= selectedElements(axes) < elements;
+      const parts = sources.map((source) => part(source, name, axes, signal));
+      const [from, a, b] = (await Promise.all(parts)) as [Tensor, Tensor, Tensor];
+      const { cosineOfChanges = null } = await compareTensors(a, b, { base: from, signal });
+      cosines[at] = cosineOfChanges;
+    },
+  );
   return { cosines, isSample };
 }

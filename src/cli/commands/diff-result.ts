@@ -176,12 +176,13 @@ function withSchemes(one: ComparedTensor, a: string, b: string): ComparedTensor 
 
 function inJson({ values, ...changed }: ComparedTensor): ChangedTensor {
   if (values === undefined) return changed;
-  const { elements, differing, maxError, relative, cosine } = values;
+  const { elements, differing, nonFinite, maxError, relative, cosine } = values;
   return {
     ...changed,
     values: {
       elements,
       differing,
+      nonFinite,
       maxError: jsonNumber(maxError),
       relative: jsonNumber(relative),
       cosine: jsonNumber(cosine),

@@ -42,12 +42,15 @@ function shownValue(value: number | string | null): string {
     : (value ?? '');
 }
 
-/** The change, from → to. */
-function changeText({ changed, dtype, shape }: ChangedTensor): string {
+/** The change, from → to, and how many of the compared values are NaN or infinite. */
+function changeText({ changed, dtype, shape, values }: ChangedTensor): string {
   const parts: string[] = [];
   if (dtype[0] !== dtype[1]) parts.push(dtype.join(' → '));
   if (changed.includes('shape')) parts.push(shape.map((one) => `[${one.join(', ')}]`).join(' → '));
-  return parts.length === 0 ? changed : parts.join(', ');
+  if (parts.length === 0) parts.push(changed);
+  const nonFinite = Number(values?.nonFinite ?? 0);
+  if (nonFinite > 0) parts.push(`${formatInteger(nonFinite)} NaN or Inf`);
+  return parts.join(', ');
 }
 
 /** The cosine of two changes; a dash where one of them is zero. */

@@ -4,7 +4,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { BLOCK, isNarrow, Products } from './pair-sums.js';
-import { factorOf, isOrdinarySum, LOWEST_LEVEL, levelOf } from './scaled.js';
+import { factorOf, LOWEST_LEVEL, levelOf } from './scaled.js';
 import {
   alikeWindows,
   isBigInteger,
@@ -27,7 +27,10 @@ export class Changes {
     ];
     const isWide = ![base, a, b].every(isNarrow);
     for (const { begin, end } of cut(0, base.length, BLOCK)) {
-      this.#addBlock(base, a, b, isWide, begin, end);
+      // Only doubles have changes whose squares are inexact.
+      if (isWide || !this.#addUsual(base, a, b, begin, end)) {
+        this.#addUnusual(base, a, b, begin, end);
+      }
     }
   }
 
@@ -41,8 +44,8 @@ export class Changes {
     return this.#products.result().cosine;
   }
 
-  /** Adds the values [begin, end). */
-  #addBlock(base: Values, a: Values, b: Values, isWide: boolean, begin: number, end: number): void {
+  /** Adds the values [begin, end); returns false without adding them when some are NaN or infinite. */
+  #addUsual(base: Values, a: Values, b: Values, begin: number, end: number): boolean {
     let [dot, squaresA, squaresB] = [0, 0, 0];
     for (let i = begin; i < end; i++) {
       const from = base[i] as number;
@@ -52,14 +55,9 @@ export class Changes {
       squaresA += p * p;
       squaresB += q * q;
     }
-    const sums = [squaresA, squaresB];
-    // As for pairs: infinities and NaN show in the sums, and only doubles have squares that are inexact.
-    const isOrdinary = isWide ? sums.every(isOrdinarySum) : sums.every(Number.isFinite);
-    if (isOrdinary) {
-      this.#products.add({ squares: 0, dot, squaresA, squaresB, levels: [LOWEST_LEVEL, 0, 0] });
-    } else {
-      this.#addUnusual(base, a, b, begin, end);
-    }
+    if (!Number.isFinite(squaresA + squaresB)) return false;
+    this.#products.add({ squares: 0, dot, squaresA, squaresB, levels: [LOWEST_LEVEL, 0, 0] });
+    return true;
   }
 
   /** Adds the values [begin, end) when some are NaN, infinite or extreme. */

@@ -18,6 +18,8 @@ export interface TensorDifference {
   readonly elements: number;
   /** Number of different values. Two NaN are equal, and so are 0 and -0. */
   readonly differing: number;
+  /** Number of places with NaN or an infinity in a or b: `relative` and `cosine` are without them. */
+  readonly nonFinite: number;
   /** Greatest absolute error where both values are numbers; null without such values. */
   readonly maxError: number | null;
   /**
@@ -88,9 +90,9 @@ export async function compareTensors(
       sums.differing += hiddenDifferences([partOfA, partOfB], x, y);
     }
   }
-  const { differing, compared, maxError, products } = sums;
+  const { differing, compared, nonFinite, maxError, products } = sums;
   return {
-    ...{ elements, differing, maxError: compared === 0 ? null : maxError },
+    ...{ elements, differing, nonFinite, maxError: compared === 0 ? null : maxError },
     ...products.result(),
     ...(changes === undefined ? {} : { cosineOfChanges: changes.cosine }),
   };

@@ -11,6 +11,8 @@ export interface Sums {
   differing: number;
   /** Pairs that have an error. */
   compared: number;
+  /** Pairs with NaN or an infinity. */
+  nonFinite: number;
   maxError: number;
   readonly products: Products;
 }
@@ -70,7 +72,7 @@ export class Products {
 
 /** Sums over no pairs. */
 export function emptySums(): Sums {
-  return { differing: 0, compared: 0, maxError: 0, products: new Products() };
+  return { differing: 0, compared: 0, nonFinite: 0, maxError: 0, products: new Products() };
 }
 
 /** Whether no value needs more than 32 bits. */
@@ -145,7 +147,7 @@ function addUnusualPairs(
       mostError = Math.max(mostError, error);
       mostA = Math.max(mostA, Math.abs(p));
       mostB = Math.max(mostB, Math.abs(q));
-    }
+    } else sums.nonFinite++;
   }
   const [error, a, b] = [levelOf(mostError), levelOf(mostA), levelOf(mostB)];
   const [factor, factorA, factorB] = [factorOf(error), factorOf(a), factorOf(b)];

@@ -74,7 +74,7 @@ describe('diff', () => {
     const byName = new Map(result.changed.map((one: { name: string }) => [one.name, one]));
     expect(byName.get('cast')).toEqual({
       ...{ name: 'cast', changed: 'dtype', dtype: ['F32', 'BF16'], shape: [[2], [2]] },
-      values: { elements: 2, differing: 0, maxError: 0, relative: 0, cosine: 1 },
+      values: { elements: 2, differing: 0, nonFinite: 0, maxError: 0, relative: 0, cosine: 1 },
     });
     expect(byName.get('values')).toMatchObject({
       changed: 'bytes',
@@ -95,10 +95,24 @@ describe('diff', () => {
     const { changed } = JSON.parse((await call(['diff', a, b, '--values', '--json'])).stdout);
     expect(changed.map(({ values }: { values: object }) => values)).toEqual(
       expect.arrayContaining([
-        { elements: 1, differing: 1, maxError: 0, relative: 0, cosine: 1 },
-        { elements: 2, differing: 1, maxError: 'Infinity', relative: null, cosine: null },
+        { elements: 1, differing: 1, nonFinite: 0, maxError: 0, relative: 0, cosine: 1 },
+        {
+          elements: 2,
+          differing: 1,
+          nonFinite: 1,
+          maxError: 'Infinity',
+          relative: null,
+          cosine: null,
+        },
       ]),
     );
+  });
+
+  it('counts NaN and infinities, of which no other number is', async () => {
+    const a = write('a.safetensors', { t: f32([4], 1, 2, 3, 4) });
+    const b = write('b.safetensors', { t: f32([4], 1, NaN, 3, 5) });
+    const { stdout } = await call(['diff', a, b, '--values']);
+    expect(stdout).toMatch(/^t +bytes, 1 NaN or Inf +2 of 4 /m);
   });
 
   it('compares in windows as it does at once', async () => {
@@ -123,7 +137,7 @@ describe('diff', () => {
     const b = write('b.safetensors', { t: tensor(y) });
     const { changed } = JSON.parse((await call(['diff', a, b, '--values', '--json'])).stdout);
     expect(changed[0].values).toEqual({
-      ...{ elements: length, differing, maxError: 6 },
+      ...{ elements: length, differing, nonFinite: 0, maxError: 6 },
       relative: expect.closeTo(Math.sqrt((squares - 2 * products + otherSquares) / squares), 9),
       cosine: expect.closeTo(products / Math.sqrt(squares * otherSquares), 9),
     });
@@ -311,9 +325,9 @@ describe('diff of some tensors', () => {
       const narrow = (await call(args, { columns: 80 })).stdout;
       expect(narrow).not.toContain('change cosine');
       expect(narrow).toContain('\ncosine of all changes from the base: 0.');
-      const wide = (await call(args, { columns: 100 })).stdout;
+      const wide = (await call(args, { columns: 110 })).stdout;
       expect(wide).toContain('change cosine');
-      expect(Math.max(...wide.split('\n').map((line) => line.length))).toBeLessThanOrEqual(100);
+      expect(Math.max(...wide.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
     });
 
     it('not without --values', async () => {

@@ -16,14 +16,26 @@ const { NaN: NAN, POSITIVE_INFINITY: INFINITE } = Number;
 
 describe('the difference of values', () => {
   it.each([
-    [[1], [INFINITE], { differing: 1, maxError: INFINITE, relative: null, cosine: null }],
-    [[INFINITE], [INFINITE], { differing: 0, maxError: null, relative: null, cosine: null }],
-    [[INFINITE], [-INFINITE], { differing: 1, maxError: INFINITE, relative: null, cosine: null }],
-    [[NAN], [NAN], { differing: 0, maxError: null, relative: null, cosine: null }],
-    [[NAN], [1], { differing: 1, maxError: null, relative: null, cosine: null }],
-    [[0], [-0], { differing: 0, maxError: 0, relative: null, cosine: null }],
-    [[0], [2], { differing: 1, maxError: 2, relative: null, cosine: null }],
-    [[], [], { differing: 0, maxError: null, relative: null, cosine: null }],
+    [
+      [1],
+      [INFINITE],
+      { differing: 1, nonFinite: 1, maxError: INFINITE, relative: null, cosine: null },
+    ],
+    [
+      [INFINITE],
+      [INFINITE],
+      { differing: 0, nonFinite: 1, maxError: null, relative: null, cosine: null },
+    ],
+    [
+      [INFINITE],
+      [-INFINITE],
+      { differing: 1, nonFinite: 1, maxError: INFINITE, relative: null, cosine: null },
+    ],
+    [[NAN], [NAN], { differing: 0, nonFinite: 1, maxError: null, relative: null, cosine: null }],
+    [[NAN], [1], { differing: 1, nonFinite: 1, maxError: null, relative: null, cosine: null }],
+    [[0], [-0], { differing: 0, nonFinite: 0, maxError: 0, relative: null, cosine: null }],
+    [[0], [2], { differing: 1, nonFinite: 0, maxError: 2, relative: null, cosine: null }],
+    [[], [], { differing: 0, nonFinite: 0, maxError: null, relative: null, cosine: null }],
   ])('of %j and %j', async (a, b, expected) => {
     expect(await compare(a, b)).toEqual({ elements: a.length, ...expected });
   });
@@ -47,6 +59,7 @@ describe('the difference of values', () => {
     expect(await compare(a, b)).toEqual({
       elements: 10_000,
       differing: 5000,
+      nonFinite: 1,
       maxError: 1,
       relative: expect.closeTo(Math.sqrt(sum((p, q) => (p - q) ** 2) / sum((p) => p * p)), 12),
       cosine: expect.closeTo(

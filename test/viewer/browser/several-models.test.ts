@@ -82,6 +82,20 @@ describe('the second model ends', () => {
     await heading(page, 'Compare with a second model');
   });
 
+  it('by closing the second, with the base', async () => {
+    const { page } = await show(
+      viewOf(
+        server,
+        'open=tuned.safetensors&with=other.safetensors&base=base.safetensors&view=compare',
+      ),
+    );
+    await page.getByText('a is tuned.safetensors, b is other.safetensors').waitFor();
+    await page.getByRole('button', { name: 'Close the second' }).click();
+    await heading(page, 'Compare with a second model');
+    expect(new URL(page.url()).hash).not.toContain('base=');
+    expect(await offered(page)).toEqual(['base.safetensors', 'other.safetensors']);
+  });
+
   it('when an address opens another first, with the base', async () => {
     const { page } = await show(
       viewOf(

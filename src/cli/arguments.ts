@@ -1,11 +1,11 @@
 /** Checks the options and arguments of a command. */
 
 import { parseArgs } from 'node:util';
+import { nearHint } from '../errors/near-names.js';
 import { flagOf } from './commands/advice.js';
 import {
   type Command,
   type CommandOptions,
-  nearHint,
   type OptionValues,
   UsageError,
 } from './commands/command.js';

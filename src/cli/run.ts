@@ -1,5 +1,6 @@
 /** Runs a command: from arguments to an exit code. */
 
+import { nearHint } from '../errors/near-names.js';
 import { COMMON_OPTIONS, PROGRAM, parseArguments } from './arguments.js';
 import { messageFor } from './commands/advice.js';
 import {
@@ -8,7 +9,6 @@ import {
   CommandError,
   type CommandOptions,
   InterruptedError,
-  nearHint,
   UsageError,
 } from './commands/command.js';
 import { folderOfModelsHint } from './commands/folder-of-models.js';

@@ -61,3 +61,9 @@ export function nearNames(name: string, names: Iterable<string>): string[] {
   }
   return found.map((entry) => entry.name);
 }
+
+/** Suggests the names most like an unknown one, each with a prefix; empty when none is like it. */
+export function nearHint(name: unknown, names: Iterable<string>, prefix = ''): string {
+  const near = typeof name === 'string' ? nearNames(name, names) : [];
+  return near.length === 0 ? '' : `; did you mean ${near.map((one) => prefix + one).join(', ')}?`;
+}

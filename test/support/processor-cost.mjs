@@ -79,7 +79,10 @@ function fillPages() {
   return pages;
 }
 
-/** Reads places of `table` in an order that no processor predicts: each place depends on what was read. */
+/**
+ * Reads places of `table` in an order that no processor predicts: each place depends on what was read. As `loop`, returns
+ * a number that depends on the result, or the compiler would leave the work out.
+ */
 function readRandomly(table) {
   const mask = table.length - 1;
   let at = 1;

@@ -103,18 +103,20 @@ function Overlap({
     <section class="card">
       <div class="row">
         <h2 class="grow">Overlap</h2>
-        <Export
-          name="overlap"
-          table={{
-            columns: ['name', 'relative_a', 'relative_b', 'cosine'],
-            rows: () =>
-              shared.map((at, row) => [
-                base.list.names[at] as string,
-                ...models.map((model) => relativeSize(model, at)),
-                result?.cosines[row] ?? null,
-              ]),
-          }}
-        />
+        {!isRunning && (
+          <Export
+            name="overlap"
+            table={{
+              columns: ['name', 'relative_a', 'relative_b', ...(result ? ['cosine'] : [])],
+              rows: () =>
+                shown.map((at, row) => [
+                  tensors[row] as string,
+                  ...models.map((model) => relativeSize(model, at)),
+                  ...(result ? [result.cosines[row] ?? null] : []),
+                ]),
+            }}
+          />
+        )}
       </div>
       <p class="muted small">
         {!isExact && 'At least '}

@@ -202,8 +202,8 @@ function useBlockColours(
     const shown = isRelative
       ? relativeValues(list.names, filledValues(list.names, values))
       : values;
-    const { limit, isClipped } = colourLimit([shown]);
-    const most = key === 'zeros' ? 1 : limit;
+    const { limit: most, isClipped } =
+      isRelative || key === 'zeros' ? { limit: 1, isClipped: false } : colourLimit([shown]);
     const map = isRelative ? divergingMap(2, dark) : sequentialMap(most, dark);
     return {
       colourOf: (tensors) => {
@@ -211,7 +211,7 @@ function useBlockColours(
         return Number.isNaN(value) ? none : cssColour(map(value));
       },
       ramp: isRelative ? cssRamp(map, -2, 2) : cssRamp(map, 0, most),
-      most: `${isClipped && key !== 'zeros' ? '≥ ' : ''}${shortNumber(most)}`,
+      most: `${isClipped ? '≥ ' : ''}${shortNumber(most)}`,
     };
   }, [source, values, isRelative, key, dark]);
 }

@@ -1,6 +1,6 @@
 /** The interface of a command, and the context in which it runs. */
 
-import { nearNames } from '../../errors/near-names.js';
+import { nearHint } from '../../errors/near-names.js';
 import type { Dtype } from '../../header/dtype.js';
 import { dtypeOfOtherName } from '../../header/dtype-names.js';
 import type { Output } from '../output/output.js';
@@ -90,12 +90,6 @@ export class UsageError extends CommandError {
   }
 }
 
-/** Suggests names close to an unknown one; empty when no name is close. */
-export function nearHint(name: string, names: Iterable<string>, prefix = ''): string {
-  const near = nearNames(name, names);
-  return near.length === 0 ? '' : `; did you mean ${near.map((one) => prefix + one).join(', ')}?`;
-}
-
 /** Other programs' names for these words. */
 const OTHER_WORDS: Readonly<Record<string, readonly string[]>> = {
   rm: ['remove', 'delete', 'del', 'unset', 'drop'],
@@ -141,7 +135,7 @@ export function requireChoice<Choice extends string>(
   choices: readonly Choice[],
 ): Choice {
   if (choices.includes(value as Choice)) return value as Choice;
-  const hint = typeof value === 'string' ? nearHint(value, choices) : '';
+  const hint = nearHint(value, choices);
   throw new UsageError(`--${option} takes ${choices.join(', ')}${hint}`);
 }
 

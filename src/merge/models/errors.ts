@@ -3,7 +3,6 @@
 import type { Advice } from '../../errors/advice.js';
 import { describeValue } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
-import { nearNames } from '../../errors/near-names.js';
 
 /** A place in a recipe. */
 export interface RecipePlace {
@@ -22,12 +21,6 @@ export function invalidRecipe(
 ): SafetensorsError {
   const subject = key === '' ? 'the recipe' : key;
   return recipeError(`${subject} must be ${expected}, found ${describeValue(found)}${hint}`, path);
-}
-
-/** Suggests the known name most like another one; empty when none is like it. */
-export function nearHint(name: unknown, known: readonly string[]): string {
-  const [near] = typeof name === 'string' ? nearNames(name, known) : [];
-  return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
 /** The error of a recipe. */

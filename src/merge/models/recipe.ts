@@ -1,11 +1,12 @@
 /** Recipes of merges: the library's own form, and mergekit's. */
 
+import { nearHint } from '../../errors/near-names.js';
 import type { TensorSource } from '../../file/source/tensor-source.js';
 import type { Dtype } from '../../header/dtype.js';
 import { dtypeOfOtherName, TORCH_DTYPES } from '../../header/dtype-names.js';
 import { isCastSource } from '../../tensor/float32/cast.js';
 import type { MergeDtype } from '../values.js';
-import { invalidRecipe, nearHint, recipeError } from './errors.js';
+import { invalidRecipe, recipeError } from './errors.js';
 import { METHODS, type MergeMethod, type Method } from './methods/methods.js';
 import { type Parameters, type ParameterValue, parseParameter } from './parameters.js';
 
